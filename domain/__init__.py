@@ -1,0 +1,1 @@
+"""Entities, policies and ports: what Backscroll means, with the standard library only."""

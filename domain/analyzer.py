@@ -1,0 +1,131 @@
+"""How text becomes searchable tokens, the same way when it is stored and when it is asked for.
+
+Folding: compatibility composition (NFKC), then Unicode case folding, then the accents of alphabetic scripts and the
+vowel points of Arabic and Hebrew are dropped (й and its like are no accented letters), and the Latin letters that have no decomposition are written as their
+base letters (ł as l, ø as o, ß as ss). Marks of other scripts are letters in their own right and stay. In scripts
+that do not put spaces between words every character is a token, so that any substring is found as a phrase.
+
+References: Unicode Standard Annex #15 (normalization forms), The Unicode Standard 3.13 (default case folding).
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+JOINT = "\x1f"
+"""Stands around every character of a script without word spaces; no character of a stored text folds to it."""
+
+_SPACELESS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\uaa60-\uaa7f\ua9e0-\ua9ff"  # Thai, Lao, Myanmar, Khmer
+    "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"  # Hangul
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u303c\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff"  # kana, bopomofo
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00016fe0-\U00018d8f\U0001aff0-\U0001b16f\U00020000-\U0003ffff]"  # Han
+)
+_DROPPED = re.compile(
+    "[\u00ad\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640"
+    "\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u1ab0-\u1aff\u1dc0-\u1dff"
+    "\u20d0-\u20f0\ufe00-\ufe0f\ufe20-\ufe2f\U000e0100-\U000e01ef]"
+)
+_BASE_LETTERS = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ŋ": "ng"}
+)
+# Letters of their own in Cyrillic alphabets, although Unicode composes them of a letter and a mark.
+_LETTERS_WITH_MARKS = frozenset("ЃЌЇЍЎЙйѓќїѝў")
+# Text of these characters alone is folded by SQLite's unicode61 tokenizer exactly as it is here; a test asks SQLite
+# about each of them.
+_NATIVE = re.compile(
+    "[\x00-\x7f\u00a1-\u00a7\u00a9\u00ab\u00ac\u00ae\u00b0\u00b1\u00b6\u00b7\u00bb\u00bf"
+    "À-ÅÇ-ÏÑ-ÖÙ-Ýà-åç-ïñ-öù-ýÿĀ-ďĒ-ĥĨ-įĴ-ķĹ-ľŃ-ňŌ-őŔ-ťŨ-žƠơƯưǍ-ǔȘ-țẠ-ỹ"
+    "Α-ΡΣ-Ωα-ρσ-ωА-яЂ-Џђ-џ\u2010-\u2027\u2030-\u203a\u20ac\u2190-\u21ff\u2200-\u22ff\u2500-\u25ff"
+    "\u2600-\u26ff\u2701-\u2767\u2794-\u27bf\U0001f300-\U0001f320\U0001f330-\U0001f335\U0001f337-\U0001f37c"
+    "\U0001f380-\U0001f393\U0001f3a0-\U0001f3c4\U0001f3e0-\U0001f3f0\U0001f400-\U0001f43e\U0001f442-\U0001f4f7"
+    "\U0001f500-\U0001f53d\U0001f550-\U0001f567\U0001f5fb-\U0001f640\U0001f645-\U0001f64f\U0001f680-\U0001f6c5]*"
+)
+# Characters that may compose with the one before them without being combining marks: Hangul letters in every width,
+# the halfwidth voicing marks.
+_COMPOSING = re.compile("[\u1160-\u11ff\u3131-\u318e\ud7b0-\ud7fb\uff9e-\uffdc]")
+_TOKEN = re.compile(f"[^ {JOINT}]+")
+_ASCII_TOKEN = re.compile("[a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A folded token and the characters [start, end) of the original text that it stands for."""
+
+    text: str
+    start: int
+    end: int
+
+
+class _FoldTable(dict[int, str]):
+    """What each (NFKC) character folds to, worked out when first met; for `str.translate`."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if char not in _LETTERS_WITH_MARKS:
+            char = _DROPPED.sub("", unicodedata.normalize("NFKD", char))
+        plain = unicodedata.normalize("NFKC", char.casefold().translate(_BASE_LETTERS))
+        folded = "".join(map(_placed, plain))
+        self[code] = folded
+        return folded
+
+
+def _placed(char: str) -> str:
+    if _SPACELESS.match(char) and unicodedata.category(char)[0] in "LMN":
+        return f"{JOINT}{char}{JOINT}"
+    return char if unicodedata.category(char)[0] in "LMN" else " "
+
+
+_FOLDS = _FoldTable()
+
+
+def fold(text: str) -> str:
+    """The tokens of `text` in order, with spaces or `JOINT` between them."""
+    if text.isascii():
+        return text.translate(_FOLDS)
+    return unicodedata.normalize("NFKC", text).translate(_FOLDS).replace(JOINT + JOINT, JOINT)
+
+
+def search_text(text: str) -> str | None:
+    """What the index must hold instead of `text`; None when the index's own folding of `text` is the same."""
+    if text.isascii() or _NATIVE.fullmatch(text):
+        return None
+    return fold(text)
+
+
+def terms(text: str) -> tuple[str, ...]:
+    """The folded tokens of `text`."""
+    return tuple(_TOKEN.findall(fold(text)))
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The folded tokens of `text` with their places in it."""
+    if text.isascii():
+        for match in _ASCII_TOKEN.finditer(text.lower()):
+            yield Token(match.group(), match.start(), match.end())
+        return
+    pieces: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for start, end in _clusters(text):
+        folded = fold(text[start:end])
+        pieces.append(folded)
+        starts.extend([start] * len(folded))
+        ends.extend([end] * len(folded))
+    for match in _TOKEN.finditer("".join(pieces)):
+        yield Token(match.group(), starts[match.start()], ends[match.end() - 1])
+
+
+def _clusters(text: str) -> Iterator[tuple[int, int]]:
+    """The ranges of `text` that normalize on their own: a character with all that may compose with it."""
+    if unicodedata.is_normalized("NFKC", text):
+        yield from ((index, index + 1) for index in range(len(text)))
+        return
+    start = 0
+    for index, char in enumerate(text):
+        if index > start and not (unicodedata.category(char)[0] == "M" or _COMPOSING.match(char)):
+            yield start, index
+            start = index
+    if text:
+        yield start, len(text)

@@ -1,0 +1,144 @@
+"""The entities: sessions, transcripts, messages, branches and resets, all immutable values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from backscroll.domain.parts import Part, text_of
+
+
+class Role(StrEnum):
+    """Who speaks in a message."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
+    TOOL = "tool"
+
+
+SPOKEN = frozenset({Role.USER, Role.ASSISTANT})
+"""The roles whose text is searchable and survives a reset that keeps messages."""
+
+
+class SessionKind(StrEnum):
+    """What a session is for."""
+
+    MAIN = "main"
+    DIRECT = "direct"
+    GROUP = "group"
+    SUBAGENT = "subagent"
+    ACP = "acp"
+    CRON = "cron"
+    HOOK = "hook"
+    OTHER = "other"
+
+
+class ResetReason(StrEnum):
+    """Why a session was reset."""
+
+    NEW = "new"
+    RESET = "reset"
+    IDLE = "idle"
+    DAILY = "daily"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One logical conversation. `session_id` names its current transcript; times are aware UTC."""
+
+    session_key: str
+    session_id: str
+    agent_id: str
+    kind: SessionKind
+    created_at: datetime
+    updated_at: datetime
+    title: str | None = None
+    spawned_by: str | None = None
+    owner: str | None = None
+    incognito: bool = False
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """One physical run of a session; `reason` is why it was started by a rotating reset, if it was."""
+
+    session_id: str
+    session_key: str
+    started_at: datetime
+    current: bool = True
+    reason: ResetReason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of a transcript.
+
+    `depth` counts the messages from the root of the tree to this one, itself included (the first has 1);
+    `active` tells whether it lies on the active path.
+    """
+
+    message_id: str
+    session_id: str
+    role: Role
+    parts: tuple[Part, ...]
+    created_at: datetime
+    parent_id: str | None = None
+    depth: int = 1
+    active: bool = True
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """What was said: the text parts alone."""
+        return text_of(self.parts)
+
+    def same_content(self, other: "Message") -> bool:
+        """Whether both say the same in the same role, whatever their place and time."""
+        return self.role == other.role and self.parts == other.parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A line of messages from the root to `head` (None while nothing is in it); `depth` is the line's length."""
+
+    branch_id: str
+    session_id: str
+    head: str | None
+    depth: int
+    active: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """A boundary behind the message `after` (None: before the first), which lies at `depth`.
+
+    With `first_kept`, the user and assistant messages from there on stay in view; `kept` counts them. A rotating
+    reset starts the transcript `session_id` and names the one it left in `previous_session_id`.
+    """
+
+    reset_id: str
+    session_id: str
+    reason: ResetReason
+    created_at: datetime
+    after: str | None = None
+    depth: int = 0
+    first_kept: str | None = None
+    first_kept_depth: int | None = None
+    kept: int = 0
+    active: bool = True
+    previous_session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Where a transcript is being written: its session, active branch, head and latest reset on the active path."""
+
+    session: Session
+    transcript: Transcript
+    branch: Branch
+    head: Message | None
+    reset: Reset | None

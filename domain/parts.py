@@ -1,0 +1,134 @@
+"""What a message is made of, and its plain JSON form.
+
+The JSON form is the one a host may pass in, the one pages print and the one the store keeps.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from backscroll.domain.errors import InvalidRequest
+from backscroll.domain.text import storable
+
+TEXT_SEPARATOR = "\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Something said: the only kind of part that is ever searched."""
+
+    text: str
+    type: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningPart:
+    """The model's own thinking; stored and shown, never searched."""
+
+    text: str
+    type: ClassVar[str] = "reasoning"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallPart:
+    """A call of a tool; `arguments` is the call's JSON text."""
+
+    name: str
+    arguments: str = "{}"
+    call_id: str | None = None
+    type: ClassVar[str] = "tool_call"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultPart:
+    """What a tool answered, as text."""
+
+    text: str
+    call_id: str | None = None
+    name: str | None = None
+    is_error: bool = False
+    type: ClassVar[str] = "tool_result"
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentPart:
+    """An image or other attachment: a media type with a URI (a `data:` URI holds the bytes themselves)."""
+
+    media_type: str
+    uri: str | None = None
+    name: str | None = None
+    type: ClassVar[str] = "attachment"
+
+
+Part = TextPart | ReasoningPart | ToolCallPart | ToolResultPart | AttachmentPart
+Content = str | Sequence[Part | Mapping[str, object]]
+
+_KINDS: dict[str, type[Part]] = {
+    kind.type: kind for kind in (TextPart, ReasoningPart, ToolCallPart, ToolResultPart, AttachmentPart)
+}
+
+
+def part_to_dict(part: Part) -> dict[str, object]:
+    """The JSON form: `type` and every field that is set."""
+    values = ((item.name, getattr(part, item.name)) for item in fields(part))
+    return {"type": part.type, **{name: value for name, value in values if value is not None and value is not False}}
+
+
+def part_from_dict(data: Mapping[str, object]) -> Part:
+    """The part whose JSON form is `data`; raises `InvalidRequest` naming the field that is wrong."""
+    kind = _KINDS.get(str(data.get("type")))
+    if kind is None:
+        raise InvalidRequest(f"a part's type must be one of {', '.join(_KINDS)}, not {data.get('type')!r}")
+    allowed = [item.name for item in fields(kind)]
+    values = {str(name): value for name, value in data.items() if name != "type"}
+    if unknown := sorted(set(values) - set(allowed)):
+        raise InvalidRequest(f"a {kind.type} part has no field {unknown[0]!r}; it has {', '.join(allowed)}")
+    if "arguments" in values and not isinstance(values["arguments"], str):
+        values["arguments"] = json.dumps(values["arguments"], ensure_ascii=False)
+    try:
+        return _cleaned(kind(**values))  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InvalidRequest(f"a {kind.type} part lacks a field: it has {', '.join(allowed)}") from error
+
+
+def parts_of(content: object) -> tuple[Part, ...]:
+    """Message content as parts: a string is one text part; a sequence holds parts or their JSON form.
+
+    Raises `InvalidRequest` for anything else and for a message without any part.
+    """
+    if isinstance(content, str):
+        return (TextPart(storable(content)),)
+    if isinstance(content, (bytes, Mapping)) or not isinstance(content, Iterable):
+        raise InvalidRequest(f"content must be a string or a sequence of parts, not {type(content).__name__}")
+    parts = tuple(part_from_dict(item) if isinstance(item, Mapping) else _cleaned(item) for item in content)
+    if not parts:
+        raise InvalidRequest("content must hold at least one part")
+    return parts
+
+
+def text_of(parts: Iterable[Part]) -> str:
+    """What was said: the text parts, joined by an empty line."""
+    return TEXT_SEPARATOR.join(part.text for part in parts if isinstance(part, TextPart))
+
+
+def _cleaned(part: object) -> Part:
+    """The same part with only storable strings in it."""
+    if not isinstance(part, Part):
+        raise InvalidRequest(f"a part must be one of {', '.join(_KINDS)}, not {type(part).__name__}")
+    values: dict[str, object] = {}
+    for name in (item.name for item in fields(part)):
+        value = getattr(part, name)
+        if name == "is_error":
+            if not isinstance(value, bool):
+                raise InvalidRequest(f"{part.type}.is_error must be a bool, not {type(value).__name__}")
+        elif isinstance(value, str):
+            value = storable(value)
+        elif (
+            value is not None
+            or name in ("text", "arguments", "media_type")
+            or (name == "name" and isinstance(part, ToolCallPart))
+        ):
+            raise InvalidRequest(f"{part.type}.{name} must be a string, not {type(value).__name__}")
+        values[name] = value
+    return type(part)(**values)  # type: ignore[arg-type]

@@ -1,0 +1,81 @@
+"""The rules of reopening: which part of an active path a reader sees, and which window of it.
+
+Everything here is arithmetic on depths (the place of a message on its line, counted from 1), so that a store can
+answer with range scans and a test can check it against a plain list.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from backscroll.domain.model import SPOKEN, Message, Reset, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The active-path messages with `first` <= depth <= `last`.
+
+    Up to the depth `kept_until` only user and assistant messages belong to it: they were kept by a reset.
+    """
+
+    first: int
+    last: int
+    kept_until: int = 0
+
+    def holds(self, depth: int, role: Role) -> bool:
+        """Whether a message of the active path belongs to this stretch."""
+        if not self.first <= depth <= self.last:
+            return False
+        return depth > self.kept_until or role in SPOKEN
+
+
+def active_path(parents: Mapping[str, str | None], head: str | None) -> list[str]:
+    """The message ids from the root to `head`, by each message's parent; raises `ValueError` on a loop or a gap."""
+    path: list[str] = []
+    seen: set[str] = set()
+    while head is not None:
+        if head in seen or head not in parents:
+            raise ValueError(f"the parents of {head!r} do not lead to a root")
+        seen.add(head)
+        path.append(head)
+        head = parents[head]
+    path.reverse()
+    return path
+
+
+def current_view(head_depth: int, latest: Reset | None) -> Stretch:
+    """What a reader sees now: what the latest reset kept, then everything after it."""
+    if latest is None:
+        return Stretch(1, head_depth)
+    if latest.first_kept_depth is None:
+        return Stretch(latest.depth + 1, head_depth)
+    return Stretch(latest.first_kept_depth, head_depth, kept_until=latest.depth)
+
+
+def closed_interval(previous: Reset | None, closing: Reset) -> Stretch:
+    """The messages after the reset `previous` (None: from the start) up to the reset `closing`."""
+    return Stretch(previous.depth + 1 if previous else 1, closing.depth)
+
+
+def stretch_of(
+    message: Message, head_depth: int, resets_around: tuple[Reset | None, Reset | None, Reset | None]
+) -> Stretch:
+    """Where an active message is read: in the current view if it is there, else in its closed interval.
+
+    `resets_around` holds the latest reset, the last one before the message and the first one at or behind it.
+    """
+    latest, previous, closing = resets_around
+    view = current_view(head_depth, latest)
+    if closing is None or view.holds(message.depth, message.role):
+        return view
+    return closed_interval(previous, closing)
+
+
+def window(limit: int, older: int, newer: int) -> tuple[int, int]:
+    """How many older and newer neighbours an anchor gets in a page of `limit`, when so many are there.
+
+    `limit // 2` newer ones, the rest older, shifted so that the page stays full at either end.
+    """
+    newer_taken = min(newer, limit // 2)
+    older_taken = min(older, limit - 1 - newer_taken)
+    newer_taken = min(newer, limit - 1 - older_taken)
+    return older_taken, newer_taken

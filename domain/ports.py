@@ -1,0 +1,264 @@
+"""The ports: what the use cases need from the world, as protocols that adapters fulfil.
+
+Repositories take and return domain objects, flush and never commit. A unit of work rolls back unless told to commit.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from backscroll.domain.model import Branch, Line, Message, Reset, Role, Session, Transcript
+from backscroll.domain.paths import Stretch
+from backscroll.domain.query import Order, Query
+from backscroll.domain.records import ReadLine, TranscriptFile
+from backscroll.domain.redaction import Span
+from backscroll.domain.results import IndexReport, SessionSummary
+from backscroll.domain.visibility import Scope
+
+Clock = Callable[[], datetime]
+"""Gives the present time, aware UTC."""
+
+Progress = Callable[[int, int], None]
+"""Is told how much of how much is done (bytes, messages or transcripts; the caller says which)."""
+
+
+class Redactor(Protocol):
+    """Finds secrets."""
+
+    def secrets(self, text: str) -> Sequence[Span]:
+        """The places of the secrets in `text`, in any order; in time linear in its length."""
+        ...
+
+
+class Sessions(Protocol):
+    """Sessions and their transcripts."""
+
+    def get(self, session_key: str) -> Session | None:
+        """The session of that exact key."""
+        ...
+
+    def visible(self, session_key: str, scope: Scope) -> Session | None:
+        """The session of that exact key, if it is in `scope`."""
+        ...
+
+    def add(self, session: Session, branch_id: str) -> None:
+        """Stores a new session with its first, empty transcript, whose only branch gets `branch_id`."""
+        ...
+
+    def update(self, session: Session) -> None:
+        """Stores the changed fields of a session."""
+        ...
+
+    def touch(self, session_key: str, at: datetime) -> None:
+        """Notes that the session was written to."""
+        ...
+
+    def remove(self, session_key: str) -> bool:
+        """Deletes a session with everything in it and in the index; False when there is none."""
+        ...
+
+    def listed(self, scope: Scope, limit: int, offset: int) -> list[SessionSummary]:
+        """The sessions in `scope`, the last written to first."""
+        ...
+
+    def transcript(self, session_id: str) -> Transcript | None:
+        """The transcript of that id, of whatever session."""
+        ...
+
+    def add_transcript(self, transcript: Transcript, branch_id: str) -> None:
+        """Stores a transcript with one empty branch; a current one takes the place of the one before."""
+        ...
+
+
+class Messages(Protocol):
+    """The tree of messages, branches and resets of each transcript."""
+
+    def line(self, session_id: str) -> Line | None:
+        """Where the transcript is being written."""
+        ...
+
+    def current_line(self, session_key: str) -> Line | None:
+        """Where the session's current transcript is being written."""
+        ...
+
+    def find(self, session_id: str, message_id: str) -> Message | None:
+        """One message, on the active path or off it."""
+        ...
+
+    def known(self, session_id: str, message_ids: Sequence[str]) -> dict[str, Message]:
+        """Those of the messages that are stored."""
+        ...
+
+    def extend(self, line: Line, messages: Sequence[Message]) -> Line:
+        """Stores messages at the head of the active branch, in order, and moves the head. Sets parent and depth."""
+        ...
+
+    def graft(self, branch: Branch, messages: Sequence[Message]) -> Branch:
+        """Stores messages at the head of a branch that is not active, off the active path, and moves that head."""
+        ...
+
+    def replace(self, message: Message) -> None:
+        """Stores the changed parts of a message."""
+        ...
+
+    def branches(self, session_id: str) -> list[Branch]:
+        """The branches, the active one first, then the newest."""
+        ...
+
+    def branch_at(self, session_id: str, head: str | None) -> Branch | None:
+        """The branch that ends in that message."""
+        ...
+
+    def add_branch(self, branch: Branch) -> None:
+        """Stores a branch that is not active; a reset that follows its head on the active path belongs to it."""
+        ...
+
+    def activate(self, branch: Branch) -> Branch:
+        """Makes the branch's line the active path, with the index following it now or, when much changes, later."""
+        ...
+
+    def add_reset(self, reset: Reset) -> Reset:
+        """Stores a reset at the head of the active branch. Sets `after`, the depths and `kept`."""
+        ...
+
+    def reset_known(self, session_id: str, reset_id: str) -> bool:
+        """Whether a reset of that id is stored in the transcript."""
+        ...
+
+    def resets_around(self, session_id: str, depth: int) -> tuple[Reset | None, Reset | None, Reset | None]:
+        """On the active path: the latest reset, the last one before `depth`, and the first one at or behind it."""
+        ...
+
+    def nth_spoken(self, session_id: str, stretch: Stretch, count: int) -> Message | None:
+        """The `count`-th user or assistant message of the stretch from its end; the first of them if there are fewer."""
+        ...
+
+    def older(
+        self, session_id: str, stretch: Stretch, before: int, limit: int, *, tools: bool, offset: int = 0
+    ) -> list[Message]:
+        """The last `limit` messages of the stretch below the depth `before`, after leaving out `offset`; oldest first."""
+        ...
+
+    def newer(self, session_id: str, stretch: Stretch, after: int, limit: int, *, tools: bool) -> list[Message]:
+        """The first `limit` messages of the stretch above the depth `after`; oldest first."""
+        ...
+
+    def count(self, session_id: str, stretch: Stretch, *, tools: bool) -> int:
+        """How many messages the stretch holds, whatever its length at the same cost."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """A search as the index is asked: everything validated, the scope decided. Times are aware UTC, `until` exclusive."""
+
+    query: Query
+    scope: Scope
+    session: Session | None
+    agents: tuple[str, ...] | None
+    roles: tuple[Role, ...]
+    since: datetime | None
+    until: datetime | None
+    order: Order
+    limit: int
+    leave_out: tuple[str, Stretch] | None
+    """A transcript's session id and the stretch of it that must not be among the hits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A message that matches, with its session's key and its score (higher is better)."""
+
+    session_key: str
+    message: Message
+    score: float
+
+
+class Index(Protocol):
+    """The full-text index beside the transcripts."""
+
+    def search(self, request: SearchRequest) -> list[Match]:
+        """The best `request.limit` matches in scope, best first."""
+        ...
+
+    def is_pending(self, scope: Scope, session: Session | None) -> bool:
+        """Whether a transcript in scope (of that session, if one is given) waits to be reindexed."""
+        ...
+
+    def pending_count(self) -> int:
+        """How many transcripts wait to be reindexed."""
+        ...
+
+    def next_pending(self, skip: Sequence[str]) -> str | None:
+        """The session id of the pending transcript to do next, leaving out those in `skip`."""
+        ...
+
+    def reindex_some(self, session_id: str, limit: int) -> tuple[int, int, bool]:
+        """Brings up to `limit` messages of a pending transcript up to date: rows added, rows removed, all done."""
+        ...
+
+    def mark_pending(self, session_id: str | None) -> None:
+        """Leaves a transcript (None: every one) to be reindexed."""
+        ...
+
+    def verify(self, progress: Progress | None) -> IndexReport:
+        """Compares index and transcripts; changes nothing."""
+        ...
+
+    def rebuild(self) -> None:
+        """Makes the index's own structures anew from the rows that are marked as indexed."""
+        ...
+
+    def settle(self) -> None:
+        """Makes flags, active paths and heads say what the tree of messages says."""
+        ...
+
+
+class UnitOfWork(Protocol):
+    """One transaction. Leaving it without `commit` rolls everything back."""
+
+    @property
+    def sessions(self) -> Sessions: ...
+
+    @property
+    def messages(self) -> Messages: ...
+
+    @property
+    def index(self) -> Index: ...
+
+    def commit(self) -> None:
+        """Makes the changes durable (inside a host's transaction: hands them to it)."""
+        ...
+
+
+class Store(Protocol):
+    """Opens units of work on one database."""
+
+    def reading(self) -> AbstractContextManager[UnitOfWork]:
+        """A unit of work on one snapshot, which never takes the write lock."""
+        ...
+
+    def writing(self) -> AbstractContextManager[UnitOfWork]:
+        """A unit of work that holds the write lock from its beginning."""
+        ...
+
+
+class TranscriptReader(Protocol):
+    """Reads transcripts of one foreign format."""
+
+    format: str
+
+    def recognises(self, path: Path) -> bool:
+        """Whether this looks like the reader's format."""
+        ...
+
+    def files(self, path: Path, agent_id: str | None) -> Iterator[TranscriptFile]:
+        """The transcripts in a file or folder, earlier ones of a session first; raises `ImportFailed`."""
+        ...
+
+    def records(self, path: Path, file: TranscriptFile) -> Iterator[ReadLine]:
+        """The file's records, one line at a time."""
+        ...

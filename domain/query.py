@@ -1,0 +1,86 @@
+"""What a query asks for: a list of phrases, each a run of tokens, from the characters a person typed.
+
+Words are separated by white space; a run between two straight double quotes is one phrase; nothing else is syntax.
+A word with punctuation inside (a path, an address) is the phrase of its parts, so that it means itself.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from backscroll.domain.analyzer import Token, terms
+from backscroll.domain.errors import EmptyQuery, InvalidRequest
+from backscroll.domain.text import storable
+
+
+class Match(StrEnum):
+    """How the words of a query combine. `PREFIX`: all of them, the last one as the beginning of a word."""
+
+    ALL = "all"
+    ANY = "any"
+    PREFIX = "prefix"
+
+
+class Order(StrEnum):
+    """How hits are sorted."""
+
+    RELEVANCE = "relevance"
+    NEWEST = "newest"
+
+
+_CHUNK = re.compile(r'"([^"]*)"|([^\s"]+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Phrases to be found, none of them empty."""
+
+    phrases: tuple[tuple[str, ...], ...]
+    match: Match = Match.ALL
+
+    @classmethod
+    def parse(cls, text: object, match: Match, longest: int) -> "Query":
+        """The query that `text` asks for.
+
+        Raises `InvalidRequest` for something that is no string of at most `longest` characters, `EmptyQuery` when
+        there is no word in it.
+        """
+        if not isinstance(text, str):
+            raise InvalidRequest(f"query must be a string, not {type(text).__name__}")
+        if len(text) > longest:
+            raise InvalidRequest(f"query has {len(text)} characters; at most {longest} are allowed")
+        chunks = (quoted or plain for quoted, plain in _CHUNK.findall(storable(text)))
+        phrases = [found for chunk in chunks if (found := terms(chunk))]
+        if not phrases:
+            raise EmptyQuery("query holds no searchable word: it needs at least one letter or digit")
+        last = phrases[-1]
+        distinct = list(dict.fromkeys(phrases))
+        if match is Match.PREFIX:
+            # The last phrase is the one completed, also when the same word stands earlier in the query.
+            distinct = [phrase for phrase in distinct if phrase != last] + [last]
+        return cls(tuple(distinct), match)
+
+    def occurrences(self, tokens: list[Token]) -> list[tuple[int, int, int]]:
+        """Where the phrases occur: (start, end, number of the phrase), in the order of their starts."""
+        found: list[tuple[int, int, int]] = []
+        by_first: dict[str, list[int]] = {}
+        prefixed = len(self.phrases) - 1 if self.match is Match.PREFIX else -1
+        for number, phrase in enumerate(self.phrases):
+            if number != prefixed or len(phrase) > 1:
+                by_first.setdefault(phrase[0], []).append(number)
+        alone = self.phrases[-1][0] if prefixed >= 0 and len(self.phrases[-1]) == 1 else None
+        for index, token in enumerate(tokens):
+            for number in by_first.get(token.text, ()):
+                phrase = self.phrases[number]
+                if self._at(tokens, index, phrase, number == prefixed):
+                    found.append((token.start, tokens[index + len(phrase) - 1].end, number))
+            if alone is not None and token.text.startswith(alone):
+                found.append((token.start, token.end, prefixed))
+        return found
+
+    @staticmethod
+    def _at(tokens: list[Token], index: int, phrase: tuple[str, ...], prefixed: bool) -> bool:
+        run = tokens[index : index + len(phrase)]
+        if len(run) < len(phrase) or any(one.text != word for one, word in zip(run[:-1], phrase[:-1], strict=True)):
+            return False
+        return run[-1].text.startswith(phrase[-1]) if prefixed else run[-1].text == phrase[-1]

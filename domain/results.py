@@ -1,0 +1,148 @@
+"""What the facade answers with, and the JSON form of each answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+
+from backscroll.domain.model import Role, SessionKind
+from backscroll.domain.parts import Part, part_to_dict
+
+
+def to_json(value: object) -> object:
+    """A result as plain JSON data: dataclasses become objects, times ISO 8601 strings."""
+    match value:
+        case StrEnum():
+            return str(value)
+        case None | str() | int() | float():
+            return value
+        case datetime():
+            return value.isoformat().replace("+00:00", "Z")
+        case tuple() | list():
+            return [to_json(item) for item in value]
+        case Mapping():
+            return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, Part):
+        return part_to_dict(value)
+    return {item.name: to_json(getattr(value, item.name)) for item in fields(value)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One message found. `score`: higher is better. `highlights`: the matches' (start, end) in the excerpt."""
+
+    session_key: str
+    session_id: str
+    message_id: str
+    role: Role
+    timestamp: datetime
+    excerpt: str
+    score: float
+    highlights: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPage:
+    """The best hits. `indexing`: some visible transcript waits for its index, so that more may match soon.
+    `truncated`: more messages match, or hits were dropped to bound the answer's size."""
+
+    hits: tuple[Hit, ...] = ()
+    indexing: bool = False
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryMessage:
+    """A message as it is shown: redacted, and `truncated` when its text or parts were shortened."""
+
+    message_id: str
+    role: Role
+    text: str
+    parts: tuple[Part, ...]
+    timestamp: datetime
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryPage:
+    """Messages, oldest first.
+
+    `total` counts the messages of the view or interval that the page is cut from; `has_more` says that older ones
+    precede the page; `next_offset` asks for them (None after an anchor: page on with `before`). `truncated`: messages
+    or text were cut to bound the answer. `redacted`: some secret was masked.
+    """
+
+    messages: tuple[HistoryMessage, ...] = ()
+    session_key: str
+    session_id: str
+    total: int = 0
+    has_more: bool = False
+    next_offset: int | None = None
+    truncated: bool = False
+    redacted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSummary:
+    """A session as it is listed; `session_id` names its current transcript."""
+
+    session_key: str
+    session_id: str
+    agent_id: str
+    kind: SessionKind
+    title: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReindexReport:
+    """What a reindexing did: transcripts brought up to date, index rows written and removed, failures by session id."""
+
+    transcripts: int = 0
+    added: int = 0
+    removed: int = 0
+    failed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One disagreement: what is wrong, in which session (None: in the store as a whole), how many rows."""
+
+    what: str
+    session_key: str | None = None
+    rows: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexReport:
+    """Whether index and transcripts agree. Pending transcripts are counted, and are no disagreement."""
+
+    ok: bool
+    messages: int = 0
+    indexed: int = 0
+    pending: int = 0
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportProblem:
+    """Something in a file that was not taken over, with the line's number (None: the file as a whole)."""
+
+    file: str
+    line: int | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What an import did. `sessions`: transcripts met; `messages`: newly stored; `known`: already stored;
+    `skipped`: records that are no messages; `bad`: lines that could not be read, listed in `problems`."""
+
+    files: int = 0
+    sessions: int = 0
+    messages: int = 0
+    known: int = 0
+    skipped: int = 0
+    bad: int = 0
+    problems: tuple[ImportProblem, ...] = ()

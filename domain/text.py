@@ -1,0 +1,57 @@
+"""Which strings may enter the store, and what becomes of those that may not.
+
+One rule for text: a lone surrogate cannot be written as UTF-8 and a NUL ends a string in SQLite's text
+functions, so each becomes U+FFFD before anything is stored. Names that a caller looks things up by (session
+keys, session ids, agent ids) are refused instead: two different names must never become one.
+"""
+
+import re
+
+from backscroll.domain.errors import InvalidRequest
+
+REPLACEMENT = "\ufffd"
+MAX_KEY = 512
+MAX_ID = 256
+MAX_TITLE = 1_000
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """`text` with every lone surrogate and NUL replaced by U+FFFD; other text comes back as it is."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return _UNSTORABLE.sub(REPLACEMENT, text)
+
+
+def checked_name(value: object, what: str, longest: int = MAX_ID) -> str:
+    """`value` if it can name something: 1 to `longest` characters, no control characters or lone surrogates.
+
+    Raises `InvalidRequest`, which names `what`.
+    """
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{what} must be a string, not {type(value).__name__}")
+    if not value.strip():
+        raise InvalidRequest(f"{what} must not be empty")
+    if len(value) > longest:
+        raise InvalidRequest(f"{what} has {len(value)} characters; at most {longest} are allowed")
+    if _CONTROL.search(value):
+        raise InvalidRequest(f"{what} must not hold control characters or lone surrogates")
+    return value
+
+
+def checked_message_id(value: object) -> str:
+    """A message id as it is stored: cleaned like text (programs write what they like), then bounded like a name."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"message_id must be a string, not {type(value).__name__}")
+    return checked_name(storable(value), "message_id")
+
+
+def checked_title(value: object) -> str:
+    """A title as it is stored: cleaned like text, at most `MAX_TITLE` characters."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"title must be a string, not {type(value).__name__}")
+    if len(value) > MAX_TITLE:
+        raise InvalidRequest(f"title has {len(value)} characters; at most {MAX_TITLE} are allowed")
+    return storable(value)

@@ -1,0 +1,1 @@
+"""Adapters: SQLAlchemy rows, repositories, event hooks, engines, settings, importers."""
