@@ -1,9 +1,10 @@
 """How text becomes searchable tokens, the same way when it is stored and when it is asked for.
 
 Folding: compatibility composition (NFKC), then Unicode case folding, then the accents of alphabetic scripts and the
-vowel points of Arabic and Hebrew are dropped (й and its like are no accented letters), and the Latin letters that have no decomposition are written as their
-base letters (ł as l, ø as o, ß as ss). Marks of other scripts are letters in their own right and stay. In scripts
-that do not put spaces between words every character is a token, so that any substring is found as a phrase.
+vowel points of Arabic and Hebrew are dropped (й and its like are no accented letters), and the Latin letters that
+have no decomposition are written as their base letters (ł as l, ø as o, ß as ss). Marks of other scripts are letters
+in their own right and stay. In scripts that do not put spaces between words every character is a token, so that any
+substring is found as a phrase.
 
 References: Unicode Standard Annex #15 (normalization forms), The Unicode Standard 3.13 (default case folding).
 """

@@ -7,19 +7,20 @@ answer with range scans and a test can check it against a plain list.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from backscroll.domain.model import SPOKEN, Message, Reset, Role
+from backscroll.domain.model import SPOKEN, Reset, Role
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """The active-path messages with `first` <= depth <= `last`.
 
-    Up to the depth `kept_until` only user and assistant messages belong to it: they were kept by a reset.
+    Up to the depth `kept_until` only the `kept` user and assistant messages belong to it that a reset kept.
     """
 
     first: int
     last: int
     kept_until: int = 0
+    kept: int = 0
 
     def holds(self, depth: int, role: Role) -> bool:
         """Whether a message of the active path belongs to this stretch."""
@@ -48,26 +49,12 @@ def current_view(head_depth: int, latest: Reset | None) -> Stretch:
         return Stretch(1, head_depth)
     if latest.first_kept_depth is None:
         return Stretch(latest.depth + 1, head_depth)
-    return Stretch(latest.first_kept_depth, head_depth, kept_until=latest.depth)
+    return Stretch(latest.first_kept_depth, head_depth, kept_until=latest.depth, kept=latest.kept)
 
 
 def closed_interval(previous: Reset | None, closing: Reset) -> Stretch:
     """The messages after the reset `previous` (None: from the start) up to the reset `closing`."""
     return Stretch(previous.depth + 1 if previous else 1, closing.depth)
-
-
-def stretch_of(
-    message: Message, head_depth: int, resets_around: tuple[Reset | None, Reset | None, Reset | None]
-) -> Stretch:
-    """Where an active message is read: in the current view if it is there, else in its closed interval.
-
-    `resets_around` holds the latest reset, the last one before the message and the first one at or behind it.
-    """
-    latest, previous, closing = resets_around
-    view = current_view(head_depth, latest)
-    if closing is None or view.holds(message.depth, message.role):
-        return view
-    return closed_interval(previous, closing)
 
 
 def window(limit: int, older: int, newer: int) -> tuple[int, int]:

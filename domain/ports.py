@@ -21,6 +21,9 @@ from backscroll.domain.visibility import Scope
 Clock = Callable[[], datetime]
 """Gives the present time, aware UTC."""
 
+NewId = Callable[[], str]
+"""Gives an id that was never given before."""
+
 Progress = Callable[[int, int], None]
 """Is told how much of how much is done (bytes, messages or transcripts; the caller says which)."""
 
@@ -92,12 +95,11 @@ class Messages(Protocol):
         """Those of the messages that are stored."""
         ...
 
-    def extend(self, line: Line, messages: Sequence[Message]) -> Line:
-        """Stores messages at the head of the active branch, in order, and moves the head. Sets parent and depth."""
-        ...
+    def extend(self, branch: Branch, messages: Sequence[Message]) -> list[Message]:
+        """Stores messages at the head of a branch, in order, on the active path if the branch is, and moves the head.
 
-    def graft(self, branch: Branch, messages: Sequence[Message]) -> Branch:
-        """Stores messages at the head of a branch that is not active, off the active path, and moves that head."""
+        Returns them with `parent_id`, `depth` and `active` set.
+        """
         ...
 
     def replace(self, message: Message) -> None:
@@ -108,12 +110,11 @@ class Messages(Protocol):
         """The branches, the active one first, then the newest."""
         ...
 
-    def branch_at(self, session_id: str, head: str | None) -> Branch | None:
-        """The branch that ends in that message."""
-        ...
+    def branch_ending_at(self, session_id: str, message_id: str | None) -> Branch:
+        """The branch that ends in that message (None: before the first), stored inactive if there is none yet.
 
-    def add_branch(self, branch: Branch) -> None:
-        """Stores a branch that is not active; a reset that follows its head on the active path belongs to it."""
+        Resets that follow the message on the active path belong to it.
+        """
         ...
 
     def activate(self, branch: Branch) -> Branch:
@@ -128,18 +129,18 @@ class Messages(Protocol):
         """Whether a reset of that id is stored in the transcript."""
         ...
 
-    def resets_around(self, session_id: str, depth: int) -> tuple[Reset | None, Reset | None, Reset | None]:
-        """On the active path: the latest reset, the last one before `depth`, and the first one at or behind it."""
+    def interval_resets(self, session_id: str, depth: int) -> tuple[Reset | None, Reset | None]:
+        """On the active path: the last reset before the message at `depth` and the first one behind it."""
         ...
 
     def nth_spoken(self, session_id: str, stretch: Stretch, count: int) -> Message | None:
-        """The `count`-th user or assistant message of the stretch from its end; the first of them if there are fewer."""
+        """The `count`-th user or assistant message of the stretch from its end, or the first if there are fewer."""
         ...
 
     def older(
         self, session_id: str, stretch: Stretch, before: int, limit: int, *, tools: bool, offset: int = 0
     ) -> list[Message]:
-        """The last `limit` messages of the stretch below the depth `before`, after leaving out `offset`; oldest first."""
+        """The last `limit` messages below the depth `before`, after leaving out `offset` of them; oldest first."""
         ...
 
     def newer(self, session_id: str, stretch: Stretch, after: int, limit: int, *, tools: bool) -> list[Message]:
@@ -153,7 +154,7 @@ class Messages(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """A search as the index is asked: everything validated, the scope decided. Times are aware UTC, `until` exclusive."""
+    """A search as the index is asked: all validated, the scope decided. Times are aware UTC, `until` exclusive."""
 
     query: Query
     scope: Scope
@@ -200,20 +201,12 @@ class Index(Protocol):
         """Brings up to `limit` messages of a pending transcript up to date: rows added, rows removed, all done."""
         ...
 
-    def mark_pending(self, session_id: str | None) -> None:
-        """Leaves a transcript (None: every one) to be reindexed."""
-        ...
-
     def verify(self, progress: Progress | None) -> IndexReport:
         """Compares index and transcripts; changes nothing."""
         ...
 
-    def rebuild(self) -> None:
-        """Makes the index's own structures anew from the rows that are marked as indexed."""
-        ...
-
     def settle(self) -> None:
-        """Makes flags, active paths and heads say what the tree of messages says."""
+        """Makes active paths, flags and the index say what the tree of messages says."""
         ...
 
 

@@ -5,7 +5,9 @@ functions, so each becomes U+FFFD before anything is stored. Names that a caller
 keys, session ids, agent ids) are refused instead: two different names must never become one.
 """
 
+import json
 import re
+from collections.abc import Mapping
 
 from backscroll.domain.errors import InvalidRequest
 
@@ -55,3 +57,17 @@ def checked_title(value: object) -> str:
     if len(value) > MAX_TITLE:
         raise InvalidRequest(f"title has {len(value)} characters; at most {MAX_TITLE} are allowed")
     return storable(value)
+
+
+def checked_metadata(value: object) -> dict[str, object]:
+    """Metadata as it is stored: a mapping of plain JSON data, its strings cleaned like text; None is empty."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidRequest(f"metadata must be a mapping, not {type(value).__name__}")
+    try:
+        text = json.dumps(dict(value), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"metadata must be plain JSON data: {error}") from error
+    cleaned: dict[str, object] = json.loads(storable(text))
+    return cleaned

@@ -1,0 +1,130 @@
+"""The only place that wires infrastructure into services."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+import sqlalchemy as sa
+
+from backscroll.domain.errors import InvalidRequest
+from backscroll.domain.ids import new_id
+from backscroll.domain.ports import Redactor, Store
+from backscroll.infrastructure import migrate
+from backscroll.infrastructure.engine import begun, create_engine, with_begin
+from backscroll.infrastructure.importers import readers
+from backscroll.infrastructure.redaction import PatternRedactor
+from backscroll.infrastructure.settings import Settings
+from backscroll.infrastructure.store import ConnectionStore, EngineStore, StoreOptions
+from backscroll.services.facade import Facade
+
+
+@dataclass(frozen=True, slots=True)
+class _Wiring:
+    """What the facades of one store share."""
+
+    settings: Settings
+    redactor: Redactor
+    options: StoreOptions
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Backscroll(Facade):
+    """A store of conversations. Open one with `Backscroll.open`."""
+
+    def __init__(self, store: Store, wiring: _Wiring, owned: sa.Engine | None) -> None:
+        super().__init__(
+            store,
+            policy=wiring.settings.policy(),
+            redactor=wiring.redactor,
+            limits=wiring.settings.limits(),
+            readers=readers(),
+            clock=wiring.options.clock,
+            new_id=wiring.options.new_id,
+        )
+        self._wiring = wiring
+        self._owned = owned
+
+    @classmethod
+    def open(
+        cls, target: str | sa.Engine | Settings | None = None, *, migrate: bool = True, redactor: Redactor | None = None
+    ) -> Self:
+        """Opens a store.
+
+        Args:
+            target: a database URL, a host's SQLAlchemy engine, or `Settings`; left out, settings come from the
+                `BACKSCROLL_*` environment variables. An engine given stays the host's: it is never closed or changed.
+            migrate: bring the schema up to date. With False an outdated one raises `SchemaOutdated`.
+            redactor: finds the secrets to be masked; the built-in patterns if left out.
+
+        Raises `StoreUnavailable` when the database cannot be used.
+        """
+        settings = _settings(target)
+        owned = None
+        if isinstance(target, sa.Engine):
+            engine = with_begin(target)
+        else:
+            engine = owned = create_engine(
+                settings.database_url, busy_timeout=settings.busy_timeout, synchronous=settings.synchronous
+            )
+        try:
+            _prepare(engine, upgrade=migrate)
+        except BaseException:
+            if owned is not None:
+                owned.dispose()
+            raise
+        options = StoreOptions(
+            rank_bound=settings.rank_bound,
+            inline_reindex_limit=settings.inline_reindex_limit,
+            new_id=new_id,
+            clock=_now,
+        )
+        wiring = _Wiring(settings, redactor or PatternRedactor(), options)
+        return cls(EngineStore(engine, options), wiring, owned)
+
+    def using(self, connection: sa.Connection) -> "Backscroll":
+        """A facade that works inside the host's open transaction on `connection`: it never commits or closes it.
+
+        Each call is a savepoint, so that a refused write leaves the host's transaction as it was.
+        """
+        if not isinstance(connection, sa.Connection):
+            raise InvalidRequest(f"connection must be a sqlalchemy.Connection, not {type(connection).__name__}")
+        return Backscroll(ConnectionStore(connection, self._wiring.options), self._wiring, None)
+
+    def close(self) -> None:
+        """Closes the connections that this facade opened."""
+        if self._owned is not None:
+            self._owned.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _settings(target: object) -> Settings:
+    if target is None or isinstance(target, sa.Engine):
+        return Settings()
+    if isinstance(target, Settings):
+        return target
+    if isinstance(target, str):
+        return Settings(database_url=target)
+    raise InvalidRequest(f"open takes a URL, an Engine or Settings, not {type(target).__name__}")
+
+
+def _prepare(engine: sa.Engine, *, upgrade: bool) -> None:
+    """Sees to the schema. A current one is only read: opening never waits for a writer then."""
+    with begun(engine, writing=False) as connection:
+        if migrate.revision(connection) == migrate.HEAD:
+            return
+        if not upgrade:
+            migrate.require_current(connection)
+    with begun(engine, writing=True) as connection:
+        migrate.upgrade(connection)
+        connection.commit()

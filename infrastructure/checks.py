@@ -1,0 +1,155 @@
+"""Whether index and transcripts agree, and making them agree from what the tree of messages says."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import exc, orm
+
+from backscroll.domain.ports import Progress
+from backscroll.domain.results import Problem
+from backscroll.infrastructure import fts
+from backscroll.infrastructure.hooks import OWN_STATEMENT, wanted
+from backscroll.infrastructure.rows import (
+    MESSAGES,
+    PREFIX,
+    IndexStateRow,
+    MessageRow,
+    PendingRow,
+    SessionRow,
+    TranscriptRow,
+)
+
+_BATCH = 1_000
+
+# Each statement gives (session key, number of rows that disagree). Together the rules of the path say that the active
+# messages of a transcript are exactly the line from the root to its active branch's head.
+_RULES = {
+    "an active message whose parent is not active, or not one step above": """
+        SELECT s.session_key, count(*) FROM backscroll_messages AS m {home}
+        LEFT JOIN backscroll_messages AS p ON p.id = m.parent_pk AND p.transcript_pk = m.transcript_pk
+        WHERE m.active = 1 AND m.depth > 1 AND (p.id IS NULL OR p.active <> 1 OR p.depth <> m.depth - 1)
+        GROUP BY s.id""",
+    "an active path that does not end in its branch's head": """
+        SELECT s.session_key, 1 FROM backscroll_branches AS b
+        JOIN backscroll_transcripts AS t ON t.id = b.transcript_pk
+        JOIN backscroll_sessions AS s ON s.id = t.session_pk
+        LEFT JOIN backscroll_messages AS h ON h.id = b.head_pk
+        WHERE b.active = 1 AND (
+            (SELECT count(*) FROM backscroll_messages AS m WHERE m.transcript_pk = b.transcript_pk AND m.active = 1)
+            <> coalesce(h.depth, 0) OR coalesce(h.active, 1) <> 1)""",
+    "a message whose place in its tree is wrong": """
+        SELECT s.session_key, count(*) FROM backscroll_messages AS m {home}
+        LEFT JOIN backscroll_messages AS p ON p.id = m.parent_pk
+        WHERE m.depth <> coalesce(p.depth, 0) + 1 OR m.shown <> coalesce(p.shown, 0) + (m.role <> 'tool')
+           OR (m.parent_pk IS NOT NULL AND (p.id IS NULL OR p.transcript_pk <> m.transcript_pk))
+        GROUP BY s.id""",
+    "a transcript without exactly one active branch": """
+        SELECT s.session_key, 1 FROM backscroll_transcripts AS t JOIN backscroll_sessions AS s ON s.id = t.session_pk
+        WHERE (SELECT count(*) FROM backscroll_branches AS b WHERE b.transcript_pk = t.id AND b.active = 1) <> 1""",
+    "a session without exactly one current transcript": """
+        SELECT s.session_key, 1 FROM backscroll_sessions AS s
+        WHERE (SELECT count(*) FROM backscroll_transcripts AS t WHERE t.session_pk = s.id AND t.is_current = 1) <> 1""",
+}
+_HOME = """JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk
+        JOIN backscroll_sessions AS s ON s.id = t.session_pk"""
+_TABLES = ("sessions", "transcripts", "messages", "branches", "resets", "pending")
+
+
+def problems(session: orm.Session, progress: Progress | None) -> Iterator[Problem]:
+    """Everything that disagrees, session by session; nothing is changed."""
+    connection = session.connection()
+    try:
+        with connection.begin_nested():
+            fts.check(connection)
+    except exc.DatabaseError as error:
+        yield Problem(what=f"the index does not hold what its rows say ({error.orig})")
+    for what, statement in _RULES.items():
+        for session_key, rows in connection.execute(sa.text(statement.format(home=_HOME))):
+            yield Problem(what=what, session_key=session_key, rows=rows)
+    for table in _TABLES:
+        broken = connection.exec_driver_sql(f"PRAGMA foreign_key_check({PREFIX}{table})").all()
+        if broken:
+            yield Problem(what=f"rows of {PREFIX}{table} that refer to nothing", rows=len(broken))
+    yield from _misfiled(session, progress)
+
+
+def _misfiled(session: orm.Session, progress: Progress | None) -> Iterator[Problem]:
+    """Messages of transcripts that do not wait for reindexing, but are not indexed as they should be."""
+    legacy = session.scalars(sa.select(IndexStateRow.legacy_pk)).one()
+    waiting = set(session.scalars(sa.select(PendingRow.transcript_pk)))
+    counts: dict[tuple[str, str], int] = {}
+    for row in _all_messages(session, progress):
+        if row.transcript_pk in waiting or row.transcript_pk <= legacy:
+            continue
+        indexed, substitute = wanted(row.role, row.active and not row.incognito, row.text)
+        if indexed != row.indexed:
+            what = "a message that is missing in the index" if indexed else "a message that should not be in the index"
+        elif indexed and substitute != row.search_text:
+            what = "a message that is indexed by another text than its own"
+        else:
+            continue
+        counts[what, row.session_key] = counts.get((what, row.session_key), 0) + 1
+    for (what, session_key), rows in counts.items():
+        yield Problem(what=what, session_key=session_key, rows=rows)
+
+
+def _all_messages(session: orm.Session, progress: Progress | None) -> Iterator[Any]:
+    total = session.scalars(sa.select(sa.func.count()).select_from(MessageRow)).one()
+    statement = (
+        sa.select(
+            MessageRow.id,
+            MessageRow.transcript_pk,
+            MessageRow.role,
+            MessageRow.active,
+            MessageRow.text,
+            MessageRow.indexed,
+            MessageRow.search_text,
+            SessionRow.incognito,
+            SessionRow.session_key,
+        )
+        .join(TranscriptRow, TranscriptRow.id == MessageRow.transcript_pk)
+        .join(SessionRow, SessionRow.id == TranscriptRow.session_pk)
+        .order_by(MessageRow.id)
+        .limit(_BATCH)
+    )
+    last = done = 0
+    while rows := session.execute(statement.where(MessageRow.id > last)).all():
+        yield from rows
+        last, done = rows[-1].id, done + len(rows)
+        if progress is not None:
+            progress(done, total)
+
+
+def settle(session: orm.Session) -> None:
+    """Sets active paths and index flags from the tree, then makes the index anew; no message is touched."""
+    connection = session.connection()
+    connection.execute(_SETTLE_PATHS)
+    session.expire_all()
+    changes = []
+    for row in _all_messages(session, None):
+        indexed, substitute = wanted(row.role, row.active and not row.incognito, row.text)
+        if (indexed, substitute) != (row.indexed, row.search_text):
+            changes.append({"pk": row.id, "now": indexed, "substitute": substitute})
+    if changes:
+        connection.execute(
+            sa.update(MESSAGES)
+            .where(MESSAGES.c.id == sa.bindparam("pk"))
+            .values(indexed=sa.bindparam("now"), search_text=sa.bindparam("substitute")),
+            changes,
+            execution_options=OWN_STATEMENT,
+        )
+    fts.rebuild(connection)
+    connection.execute(sa.delete(PendingRow))
+    connection.execute(sa.update(IndexStateRow).values(legacy_pk=0))
+    session.expire_all()
+
+
+_SETTLE_PATHS = sa.text(
+    """WITH RECURSIVE line(id) AS (
+        SELECT head_pk FROM backscroll_branches WHERE active = 1 AND head_pk IS NOT NULL
+        UNION SELECT m.parent_pk FROM backscroll_messages AS m JOIN line ON m.id = line.id
+        WHERE m.parent_pk IS NOT NULL)
+    UPDATE backscroll_messages SET active = (id IN (SELECT id FROM line))
+    WHERE active <> (id IN (SELECT id FROM line))"""
+)

@@ -1,0 +1,78 @@
+"""The FTS5 index: the statements that write, remove, check and ask it.
+
+It has external content: the view shows the messages marked as indexed, so that FTS5's own `rebuild` and strict
+integrity check are always right, and text is stored once. Removing a row needs the very text that was indexed, which
+is why whoever changes an indexed message removes its row first. The column `scope` holds a token for the session and
+one for the agent, weighted zero, so that FTS5 can intersect a narrow scope itself.
+
+The migrations create it (see revision 0002).
+
+Source: https://sqlite.org/fts5.html, "External Content Tables" and "Special INSERT Directives".
+"""
+
+from collections.abc import Iterable, Sequence
+
+import sqlalchemy as sa
+
+from backscroll.domain.query import Match, Query
+
+INDEX = "backscroll_message_index"
+VIEW = "backscroll_indexed_messages"
+
+_INSERT = f"INSERT INTO {INDEX}(rowid, body, scope) VALUES (?, ?, ?)"
+_DELETE = f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) VALUES ('delete', ?, ?, ?)"
+_DELETE_SESSION = sa.text(
+    f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) SELECT 'delete', v.id, v.body, v.scope"
+    f" FROM {VIEW} AS v JOIN backscroll_messages AS m ON m.id = v.id"
+    " JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk WHERE t.session_pk = :session"
+)
+
+IndexRow = tuple[int, str, str]
+"""Row id, body and scope tokens, as the index holds them."""
+
+
+def scope_tokens(session_pk: int, agent_pk: int) -> str:
+    """The tokens by which a session's and an agent's messages are found; the view builds the same."""
+    return f"s{session_pk} a{agent_pk}"
+
+
+def insert(connection: sa.Connection, rows: Sequence[IndexRow]) -> None:
+    """Adds rows to the index."""
+    if rows:
+        connection.exec_driver_sql(_INSERT, list(rows))
+
+
+def delete(connection: sa.Connection, rows: Sequence[IndexRow]) -> None:
+    """Removes rows, given exactly as they were added."""
+    if rows:
+        connection.exec_driver_sql(_DELETE, list(rows))
+
+
+def delete_session(connection: sa.Connection, session_pk: int) -> None:
+    """Removes all rows of a session, in proportion to the session."""
+    connection.execute(_DELETE_SESSION, {"session": session_pk})
+
+
+def rebuild(connection: sa.Connection) -> None:
+    """Makes the whole index anew from the view."""
+    connection.exec_driver_sql(f"INSERT INTO {INDEX}({INDEX}) VALUES ('rebuild')")
+
+
+def check(connection: sa.Connection) -> None:
+    """FTS5's strict integrity check: the index against its content; raises `sa.exc.DatabaseError` on any difference."""
+    connection.exec_driver_sql(f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('integrity-check', 1)")
+
+
+def match_expression(query: Query, scope: Iterable[str] = (), agents: Iterable[str] = ()) -> str:
+    """The FTS5 expression for a query, narrowed to rows that hold one of the tokens in each non-empty set.
+
+    Tokens are folded letters and digits alone, so that nothing in quotes can be read as syntax.
+    """
+    phrases = ['"' + " ".join(phrase) + '"' for phrase in query.phrases]
+    if query.match is Match.PREFIX:
+        phrases[-1] += "*"
+    expression = f"{{body}} : ({(' OR ' if query.match is Match.ANY else ' AND ').join(phrases)})"
+    for narrowing in (scope, agents):
+        if tokens := list(narrowing):
+            expression += f" AND {{scope}} : ({' OR '.join(tokens)})"
+    return expression

@@ -1,0 +1,131 @@
+"""Keeps the index in step with the messages: event hooks on the unit of work.
+
+`IndexedSession` is the `orm.Session` of every unit of work. Before a flush the hooks decide for each new, changed and
+deleted message whether it belongs into the index; after it, in the same transaction, they remove the old index rows
+and write the new ones. Bulk statements fire no such events and are refused; the one bulk way in, `insert_messages`,
+runs the same decision.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event, orm
+from sqlalchemy.orm import attributes
+
+from backscroll.domain.analyzer import search_text
+from backscroll.domain.errors import InvalidRequest
+from backscroll.domain.model import SPOKEN, Role
+from backscroll.infrastructure import fts
+from backscroll.infrastructure.rows import MESSAGES, MessageRow, Row, SessionRow, TranscriptRow
+
+OWN_STATEMENT = {"backscroll_own_statement": True}
+"""Execution options of the bulk statements that keep the index right themselves."""
+
+_DECIDING = ("text", "role", "active", "search_text", "indexed")
+
+
+@dataclass(slots=True)
+class _Changes:
+    removed: list[fts.IndexRow] = field(default_factory=list)
+    added: list[MessageRow] = field(default_factory=list)
+
+
+class IndexedSession(orm.Session):
+    """A session whose flushes carry the index along."""
+
+    def insert_messages(self, transcript: TranscriptRow, rows: Sequence[dict[str, Any]]) -> None:
+        """Stores many messages of one transcript, given as column values with their `id`, and indexes them."""
+        indexable = not transcript.session.incognito
+        for row in rows:
+            row["indexed"], row["search_text"] = wanted(row["role"], row["active"] and indexable, row["text"])
+        connection = self.connection()
+        connection.execute(sa.insert(MESSAGES), rows)
+        scope = scope_of(transcript)
+        fts.insert(connection, [(r["id"], r["search_text"] or r["text"], scope) for r in rows if r["indexed"]])
+
+
+def wanted(role: Role, indexable: bool, text: str) -> tuple[bool, str | None]:
+    """Whether a message belongs into the index, and what must stand there instead of its text."""
+    if not indexable or role not in SPOKEN or not text:
+        return False, None
+    return True, search_text(text)
+
+
+def scope_of(transcript: TranscriptRow) -> str:
+    """The scope tokens of a transcript's messages."""
+    return fts.scope_tokens(transcript.session_pk, transcript.session.agent_pk)
+
+
+def body_of(row: MessageRow) -> str:
+    """What the index holds of an indexed message."""
+    return row.text if row.search_text is None else row.search_text
+
+
+def _transcript(session: orm.Session, row: MessageRow) -> TranscriptRow:
+    transcript = session.get(TranscriptRow, row.transcript_pk)
+    if transcript is None:
+        raise InvalidRequest(f"message {row.message_id!r} belongs to no stored transcript")
+    return transcript
+
+
+def _before(row: MessageRow, name: str) -> Any:
+    history = attributes.get_history(row, name)
+    return history.deleted[0] if history.deleted else getattr(row, name)
+
+
+def _indexed_before(row: MessageRow, scope: str) -> fts.IndexRow | None:
+    """The row that the index holds of this message by what the database holds now, before the flush."""
+    if not _before(row, "indexed"):
+        return None
+    substitute = _before(row, "search_text")
+    return row.id, _before(row, "text") if substitute is None else substitute, scope
+
+
+@event.listens_for(IndexedSession, "before_flush")
+def _decide(session: IndexedSession, context: object, instances: object) -> None:
+    # A new value at every flush: what an earlier, failed flush had planned is void.
+    changes = session.info["index_changes"] = _Changes()
+    for row in session.new:
+        if isinstance(row, MessageRow):
+            transcript = _transcript(session, row)
+            row.indexed, row.search_text = wanted(row.role, row.active and not transcript.session.incognito, row.text)
+            changes.added.append(row)
+    for row in session.dirty:
+        if isinstance(row, MessageRow) and any(attributes.get_history(row, name).has_changes() for name in _DECIDING):
+            transcript = _transcript(session, row)
+            before = _indexed_before(row, scope_of(transcript))
+            row.indexed, row.search_text = wanted(row.role, row.active and not transcript.session.incognito, row.text)
+            if before != ((row.id, body_of(row), scope_of(transcript)) if row.indexed else None):
+                changes.removed += [before] if before else []
+                changes.added.append(row)
+    for row in session.deleted:
+        if isinstance(row, MessageRow) and (before := _indexed_before(row, scope_of(_transcript(session, row)))):
+            changes.removed.append(before)
+        elif isinstance(row, SessionRow):
+            # Now, while the database still has the messages that its cascade will delete.
+            fts.delete_session(session.connection(), row.id)
+
+
+@event.listens_for(IndexedSession, "after_flush")
+def _write(session: IndexedSession, context: object) -> None:
+    changes: _Changes = session.info.pop("index_changes", _Changes())
+    connection = session.connection()
+    fts.delete(connection, changes.removed)
+    fts.insert(
+        connection,
+        [(row.id, body_of(row), scope_of(_transcript(session, row))) for row in changes.added if row.indexed],
+    )
+
+
+@event.listens_for(IndexedSession, "do_orm_execute")
+def _refuse_bulk(state: orm.ORMExecuteState) -> None:
+    if not (state.is_insert or state.is_update or state.is_delete) or state.execution_options.keys() & OWN_STATEMENT:
+        return
+    mapper = state.bind_mapper
+    if mapper is not None and issubclass(mapper.class_, Row):
+        raise InvalidRequest(
+            f"bulk statements on {mapper.class_.__tablename__} would leave the index behind:"
+            " use Backscroll.append_many, edit or delete_session"
+        )

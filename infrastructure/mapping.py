@@ -1,0 +1,137 @@
+"""Between rows and domain objects, one explicit function for each direction and kind."""
+
+from typing import Any
+
+from backscroll.domain.model import Branch, Message, Reset, Session, Transcript
+from backscroll.domain.parts import TEXT_SEPARATOR, Part, TextPart, part_from_dict, part_to_dict
+from backscroll.domain.results import SessionSummary
+from backscroll.infrastructure.rows import BranchRow, MessageRow, ResetRow, SessionRow, TranscriptRow
+
+
+def packed(parts: tuple[Part, ...]) -> list[Any] | None:
+    """The parts without the text that `MessageRow.text` holds: None for one text part, else JSON with its lengths."""
+    if len(parts) == 1 and isinstance(parts[0], TextPart):
+        return None
+    return [len(part.text) if isinstance(part, TextPart) else part_to_dict(part) for part in parts]
+
+
+def unpacked(layout: list[Any] | None, text: str) -> tuple[Part, ...]:
+    """The parts again."""
+    if layout is None:
+        return (TextPart(text),)
+    parts: list[Part] = []
+    at = 0
+    for item in layout:
+        if isinstance(item, int):
+            parts.append(TextPart(text[at : at + item]))
+            at += item + len(TEXT_SEPARATOR)
+        else:
+            parts.append(part_from_dict(item))
+    return tuple(parts)
+
+
+def message(row: MessageRow, session_id: str, parent_id: str | None) -> Message:
+    """The message of a row."""
+    return Message(
+        message_id=row.message_id,
+        session_id=session_id,
+        role=row.role,
+        parts=unpacked(row.parts, row.text),
+        created_at=row.created_at,
+        parent_id=parent_id,
+        depth=row.depth,
+        active=row.active,
+        metadata=row.meta or {},
+    )
+
+
+def message_values(one: Message) -> dict[str, Any]:
+    """The columns of a message that its transcript does not decide."""
+    return {
+        "message_id": one.message_id,
+        "role": one.role,
+        "active": one.active,
+        "created_at": one.created_at,
+        "text": one.text,
+        "parts": packed(one.parts),
+        "metadata": dict(one.metadata) or None,
+    }
+
+
+def session(row: SessionRow, session_id: str) -> Session:
+    """The session of a row, with its current transcript's id."""
+    return Session(
+        session_key=row.session_key,
+        session_id=session_id,
+        agent_id=row.agent.agent_id,
+        kind=row.kind,
+        title=row.title,
+        spawned_by=row.spawned_by,
+        owner=row.owner,
+        incognito=row.incognito,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        metadata=row.meta,
+    )
+
+
+def write_session(one: Session, row: SessionRow) -> None:
+    """Takes over what may change in a stored session."""
+    row.kind = one.kind
+    row.title = one.title
+    row.spawned_by = one.spawned_by
+    row.owner = one.owner
+    row.updated_at = one.updated_at
+    row.meta = dict(one.metadata)
+
+
+def summary(row: SessionRow, session_id: str) -> SessionSummary:
+    """The session of a row as it is listed."""
+    return SessionSummary(
+        session_key=row.session_key,
+        session_id=session_id,
+        agent_id=row.agent.agent_id,
+        kind=row.kind,
+        title=row.title,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def transcript(row: TranscriptRow) -> Transcript:
+    """The transcript of a row."""
+    return Transcript(
+        session_id=row.session_id,
+        session_key=row.session.session_key,
+        started_at=row.started_at,
+        current=row.is_current,
+        reason=row.reason,
+    )
+
+
+def branch(row: BranchRow, session_id: str, head: MessageRow | None) -> Branch:
+    """The branch of a row and its head."""
+    return Branch(
+        branch_id=row.branch_id,
+        session_id=session_id,
+        head=head.message_id if head else None,
+        depth=head.depth if head else 0,
+        active=row.active,
+        created_at=row.created_at,
+    )
+
+
+def reset(row: ResetRow, session_id: str) -> Reset:
+    """The reset of a row."""
+    return Reset(
+        reset_id=row.reset_id,
+        session_id=session_id,
+        reason=row.reason,
+        created_at=row.created_at,
+        after=row.after.message_id if row.after else None,
+        depth=row.depth,
+        first_kept=row.first_kept.message_id if row.first_kept else None,
+        first_kept_depth=row.first_kept_depth,
+        kept=row.kept,
+        active=row.active,
+    )

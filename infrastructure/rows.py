@@ -1,0 +1,208 @@
+"""The tables, as declarative rows. Integer keys are never reused, so that an index row can never come to mean
+another message; every key that a caller sees is a text column of its own."""
+
+from datetime import datetime
+from typing import Any, ClassVar, cast
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+from sqlalchemy.orm import Mapped, mapped_column
+
+from backscroll.domain.model import ResetReason, Role, SessionKind
+from backscroll.infrastructure.types import Json, UtcMicroseconds, Word
+
+PREFIX = "backscroll_"
+VERSION_TABLE = PREFIX + "alembic_version"
+
+
+class Row(orm.DeclarativeBase):
+    """Base of every row; its metadata is what migrations are compared with."""
+
+    metadata = sa.MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map: ClassVar = {datetime: UtcMicroseconds, bool: sa.Boolean(create_constraint=False)}
+
+
+_NEVER_REUSED = {"sqlite_autoincrement": True}
+
+
+class AgentRow(Row):
+    """An agent that owns sessions."""
+
+    __tablename__ = PREFIX + "agents"
+    __table_args__ = (sa.UniqueConstraint("agent_id"), _NEVER_REUSED)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    agent_id: Mapped[str]
+
+
+class SessionRow(Row):
+    """A session. `spawned_by` and `owner` are keys, not references: they may name sessions stored later or never."""
+
+    __tablename__ = PREFIX + "sessions"
+    __table_args__ = (
+        sa.UniqueConstraint("session_key"),
+        sa.Index(None, "agent_pk"),
+        sa.Index(None, "updated_at"),
+        sa.Index(None, "spawned_by", sqlite_where=sa.text("spawned_by IS NOT NULL")),
+        sa.Index(None, "owner", sqlite_where=sa.text("owner IS NOT NULL")),
+        _NEVER_REUSED,
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    session_key: Mapped[str]
+    agent_pk: Mapped[int] = mapped_column(sa.ForeignKey(AgentRow.id))
+    kind: Mapped[SessionKind] = mapped_column(Word(SessionKind))
+    title: Mapped[str | None]
+    spawned_by: Mapped[str | None]
+    owner: Mapped[str | None]
+    incognito: Mapped[bool]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+    meta: Mapped[dict[str, Any]] = mapped_column("metadata", Json)
+
+    agent: Mapped[AgentRow] = orm.relationship(lazy="joined", innerjoin=True)
+
+
+class TranscriptRow(Row):
+    """A transcript; each session has exactly one that is current."""
+
+    __tablename__ = PREFIX + "transcripts"
+    __table_args__ = (
+        sa.UniqueConstraint("session_id"),
+        sa.Index(None, "session_pk"),
+        sa.Index(
+            "uq_backscroll_transcripts_current", "session_pk", unique=True, sqlite_where=sa.text("is_current = 1")
+        ),
+        _NEVER_REUSED,
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    session_pk: Mapped[int] = mapped_column(sa.ForeignKey(SessionRow.id, ondelete="CASCADE"))
+    session_id: Mapped[str]
+    started_at: Mapped[datetime]
+    is_current: Mapped[bool]
+    reason: Mapped[ResetReason | None] = mapped_column(Word(ResetReason))
+
+    session: Mapped[SessionRow] = orm.relationship(lazy="joined", innerjoin=True)
+
+
+class MessageRow(Row):
+    """A message, a node of its transcript's tree.
+
+    `depth` counts the messages and `shown` those that are no tool messages, from the root to this one; both never
+    change, so that ranges and totals of a line are differences. `reset_pk` names the last reset before it on its
+    line. `text` is what was said; `parts` is NULL for a message of one text part, else the parts' JSON in which a
+    text part is its length in `text`. `search_text` is what the index holds where `text` itself would not do, and
+    `indexed` tells that it holds this message.
+
+    `parent_pk` is no foreign key: its check would scan the table for each row that a session's deletion removes.
+    """
+
+    __tablename__ = PREFIX + "messages"
+    __table_args__ = (
+        sa.UniqueConstraint("transcript_pk", "message_id"),
+        sa.Index("ix_backscroll_messages_path", "transcript_pk", "depth", "role", sqlite_where=sa.text("active = 1")),
+        _NEVER_REUSED,
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    transcript_pk: Mapped[int] = mapped_column(sa.ForeignKey(TranscriptRow.id, ondelete="CASCADE"))
+    message_id: Mapped[str]
+    parent_pk: Mapped[int | None]
+    reset_pk: Mapped[int | None]
+    depth: Mapped[int]
+    shown: Mapped[int]
+    role: Mapped[Role] = mapped_column(Word(Role), active_history=True)
+    active: Mapped[bool] = mapped_column(active_history=True)
+    created_at: Mapped[datetime]
+    text: Mapped[str] = mapped_column(active_history=True)
+    parts: Mapped[list[Any] | None] = mapped_column(Json)
+    meta: Mapped[dict[str, Any] | None] = mapped_column("metadata", Json)
+    indexed: Mapped[bool] = mapped_column(server_default=sa.text("0"), active_history=True)
+    search_text: Mapped[str | None] = mapped_column(active_history=True)
+
+
+class BranchRow(Row):
+    """A line of messages from the root to its head. `reset_pk` names the last reset on it."""
+
+    __tablename__ = PREFIX + "branches"
+    __table_args__ = (
+        sa.UniqueConstraint("transcript_pk", "branch_id"),
+        sa.Index(None, "head_pk"),
+        sa.Index("uq_backscroll_branches_active", "transcript_pk", unique=True, sqlite_where=sa.text("active = 1")),
+        _NEVER_REUSED,
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    transcript_pk: Mapped[int] = mapped_column(sa.ForeignKey(TranscriptRow.id, ondelete="CASCADE"))
+    branch_id: Mapped[str]
+    head_pk: Mapped[int | None] = mapped_column(sa.ForeignKey(MessageRow.id, ondelete="CASCADE"))
+    reset_pk: Mapped[int | None]
+    active: Mapped[bool]
+    created_at: Mapped[datetime]
+
+
+class ResetRow(Row):
+    """A boundary behind `after_pk` (NULL: before the first message), which has that `depth` and `shown`."""
+
+    __tablename__ = PREFIX + "resets"
+    __table_args__ = (
+        sa.UniqueConstraint("transcript_pk", "reset_id"),
+        sa.Index("ix_backscroll_resets_path", "transcript_pk", "depth", sqlite_where=sa.text("active = 1")),
+        _NEVER_REUSED,
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    transcript_pk: Mapped[int] = mapped_column(sa.ForeignKey(TranscriptRow.id, ondelete="CASCADE"))
+    reset_id: Mapped[str]
+    previous_pk: Mapped[int | None]
+    after_pk: Mapped[int | None]
+    depth: Mapped[int]
+    shown: Mapped[int]
+    first_kept_pk: Mapped[int | None]
+    first_kept_depth: Mapped[int | None]
+    kept: Mapped[int]
+    reason: Mapped[ResetReason] = mapped_column(Word(ResetReason))
+    active: Mapped[bool]
+    created_at: Mapped[datetime]
+
+    after: Mapped[MessageRow | None] = orm.relationship(
+        primaryjoin=lambda: orm.foreign(ResetRow.after_pk) == MessageRow.id, viewonly=True, lazy="joined"
+    )
+    first_kept: Mapped[MessageRow | None] = orm.relationship(
+        primaryjoin=lambda: orm.foreign(ResetRow.first_kept_pk) == MessageRow.id, viewonly=True, lazy="joined"
+    )
+
+
+MESSAGES = cast(sa.Table, MessageRow.__table__)
+"""The messages table itself, for bulk statements that bring the index along."""
+
+
+class PendingRow(Row):
+    """A transcript that waits to be reindexed. Its messages up to the message id `done_to` are done."""
+
+    __tablename__ = PREFIX + "pending"
+
+    transcript_pk: Mapped[int] = mapped_column(
+        sa.ForeignKey(TranscriptRow.id, ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    done_to: Mapped[str] = mapped_column(server_default=sa.text("''"))
+
+
+class IndexStateRow(Row):
+    """The one row that tells which transcripts predate the index: those up to `legacy_pk`, all of them pending.
+
+    A number instead of a mark on each of them, so that the index can be added to a store of any size at once.
+    """
+
+    __tablename__ = PREFIX + "index_state"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    legacy_pk: Mapped[int]

@@ -1,0 +1,130 @@
+"""The sessions repository: sessions and their transcripts."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from backscroll.domain.model import Session, Transcript
+from backscroll.domain.results import SessionSummary
+from backscroll.domain.visibility import Scope
+from backscroll.infrastructure import mapping
+from backscroll.infrastructure.hooks import OWN_STATEMENT, IndexedSession
+from backscroll.infrastructure.rows import AgentRow, BranchRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.scopes import scope_sql
+from backscroll.infrastructure.tree import CURRENT
+
+
+class SqlSessions:
+    """Sessions and transcripts in SQL."""
+
+    def __init__(self, session: IndexedSession) -> None:
+        self._session = session
+
+    def get(self, session_key: str) -> Session | None:
+        """The session of that exact key."""
+        return self._one(SessionRow.session_key == session_key)
+
+    def visible(self, session_key: str, scope: Scope) -> Session | None:
+        """The session of that exact key, if it is in `scope`."""
+        allowed = scope_sql(self._session.connection(), scope)
+        pk = self._session.execute(
+            sa.text(f"SELECT s.id FROM backscroll_sessions AS s WHERE s.session_key = :wanted AND {allowed.condition}"),
+            {**allowed.params, "wanted": session_key},
+        ).scalar()
+        return None if pk is None else self._one(SessionRow.id == pk)
+
+    def _one(self, condition: sa.ColumnElement[bool]) -> Session | None:
+        found = self._session.execute(
+            sa.select(SessionRow, TranscriptRow.session_id)
+            .join(TranscriptRow, sa.and_(TranscriptRow.session_pk == SessionRow.id, CURRENT))
+            .where(condition)
+        ).first()
+        return mapping.session(*found) if found else None
+
+    def add(self, session: Session, branch_id: str) -> None:
+        """Stores a new session with its first, empty transcript, whose only branch gets `branch_id`."""
+        agent = self._session.scalar(sa.select(AgentRow).where(AgentRow.agent_id == session.agent_id))
+        row = SessionRow(
+            session_key=session.session_key,
+            agent=agent or AgentRow(agent_id=session.agent_id),
+            incognito=session.incognito,
+            created_at=session.created_at,
+        )
+        mapping.write_session(session, row)
+        self._session.add(row)
+        self._session.flush()
+        first = Transcript(
+            session_id=session.session_id, session_key=session.session_key, started_at=session.created_at
+        )
+        self.add_transcript(first, branch_id)
+
+    def update(self, session: Session) -> None:
+        """Stores the changed fields of a session."""
+        mapping.write_session(session, self._row(session.session_key))
+        self._session.flush()
+
+    def touch(self, session_key: str, at: datetime) -> None:
+        """Notes that the session was written to."""
+        self._session.execute(
+            sa.update(SessionRow).where(SessionRow.session_key == session_key).values(updated_at=at),
+            execution_options={**OWN_STATEMENT, "synchronize_session": False},
+        )
+
+    def remove(self, session_key: str) -> bool:
+        """Deletes a session with everything in it and in the index; False when there is none."""
+        row = self._session.scalar(sa.select(SessionRow).where(SessionRow.session_key == session_key))
+        if row is None:
+            return False
+        self._session.delete(row)
+        self._session.flush()
+        return True
+
+    def listed(self, scope: Scope, limit: int, offset: int) -> list[SessionSummary]:
+        """The sessions in `scope`, the last written to first."""
+        allowed = scope_sql(self._session.connection(), scope)
+        rows = self._session.execute(
+            sa.text(
+                f"SELECT s.id FROM backscroll_sessions AS s WHERE {allowed.condition}"
+                " ORDER BY s.updated_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
+            ),
+            {**allowed.params, "limit": limit, "offset": offset},
+        )
+        order = {pk: place for place, (pk,) in enumerate(rows)}
+        found = self._session.execute(
+            sa.select(SessionRow, TranscriptRow.session_id)
+            .join(TranscriptRow, sa.and_(TranscriptRow.session_pk == SessionRow.id, CURRENT))
+            .where(SessionRow.id.in_(order))
+        ).all()
+        return [mapping.summary(row, session_id) for row, session_id in sorted(found, key=lambda one: order[one[0].id])]
+
+    def transcript(self, session_id: str) -> Transcript | None:
+        """The transcript of that id, of whatever session."""
+        row = self._session.scalar(sa.select(TranscriptRow).where(TranscriptRow.session_id == session_id))
+        return mapping.transcript(row) if row else None
+
+    def add_transcript(self, transcript: Transcript, branch_id: str) -> None:
+        """Stores a transcript with one empty branch; a current one takes the place of the one before."""
+        session = self._row(transcript.session_key)
+        if transcript.current:
+            before = self._session.scalar(
+                sa.select(TranscriptRow).where(TranscriptRow.session_pk == session.id, CURRENT)
+            )
+            if before is not None:
+                before.is_current = False
+                self._session.flush()
+        row = TranscriptRow(
+            session=session,
+            session_id=transcript.session_id,
+            started_at=transcript.started_at,
+            is_current=transcript.current,
+            reason=transcript.reason,
+        )
+        self._session.add(row)
+        self._session.flush()
+        self._session.add(
+            BranchRow(transcript_pk=row.id, branch_id=branch_id, active=True, created_at=transcript.started_at)
+        )
+        self._session.flush()
+
+    def _row(self, session_key: str) -> SessionRow:
+        return self._session.scalars(sa.select(SessionRow).where(SessionRow.session_key == session_key)).one()

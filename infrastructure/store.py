@@ -1,0 +1,92 @@
+"""Units of work: one transaction each, on an engine of ours or inside a host's open transaction."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from backscroll.domain.ports import Clock, NewId
+from backscroll.infrastructure.engine import begun, ensure_begun, translated
+from backscroll.infrastructure.hooks import IndexedSession
+from backscroll.infrastructure.index import SqlIndex
+from backscroll.infrastructure.sessions import SqlSessions
+from backscroll.infrastructure.tree import SqlMessages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions:
+    """What every unit of work of a store shares."""
+
+    rank_bound: int
+    inline_reindex_limit: int
+    new_id: NewId
+    clock: Clock
+
+
+class SqlUnitOfWork:
+    """One transaction and the repositories in it."""
+
+    def __init__(self, session: IndexedSession, options: StoreOptions) -> None:
+        self._session = session
+        self.sessions = SqlSessions(session)
+        self.messages = SqlMessages(session, options.inline_reindex_limit, options.new_id, options.clock)
+        self.index = SqlIndex(session, options.rank_bound)
+
+    def commit(self) -> None:
+        """Makes the changes durable (inside a host's transaction: hands them to it)."""
+        self._session.commit()
+
+
+class EngineStore:
+    """A store on an engine; each unit of work is a transaction of its own."""
+
+    def __init__(self, engine: sa.Engine, options: StoreOptions) -> None:
+        self._engine = engine
+        self._options = options
+
+    @contextmanager
+    def reading(self) -> Iterator[SqlUnitOfWork]:
+        """A unit of work on one snapshot, which never takes the write lock."""
+        with begun(self._engine, writing=False) as connection, self._unit(connection) as unit:
+            yield unit
+
+    @contextmanager
+    def writing(self) -> Iterator[SqlUnitOfWork]:
+        """A unit of work that holds the write lock from its beginning."""
+        with begun(self._engine, writing=True) as connection, self._unit(connection) as unit:
+            yield unit
+
+    def _unit(self, connection: sa.Connection) -> AbstractContextManager[SqlUnitOfWork]:
+        return _unit(connection, "control_fully", self._options)
+
+
+class ConnectionStore:
+    """A store inside a host's transaction; each unit of work is a savepoint in it, and none ends it."""
+
+    def __init__(self, connection: sa.Connection, options: StoreOptions) -> None:
+        self._connection = connection
+        self._options = options
+
+    @contextmanager
+    def reading(self) -> Iterator[SqlUnitOfWork]:
+        """A unit of work that sees what the host's transaction sees."""
+        with self.writing() as unit:
+            yield unit
+
+    @contextmanager
+    def writing(self) -> Iterator[SqlUnitOfWork]:
+        """A unit of work in a savepoint of the host's transaction."""
+        with translated():
+            ensure_begun(self._connection)
+            with _unit(self._connection, "create_savepoint", self._options) as unit:
+                yield unit
+
+
+@contextmanager
+def _unit(
+    connection: sa.Connection, mode: orm.session.JoinTransactionMode, options: StoreOptions
+) -> Iterator[SqlUnitOfWork]:
+    with IndexedSession(connection, autoflush=False, expire_on_commit=False, join_transaction_mode=mode) as session:
+        yield SqlUnitOfWork(session, options)

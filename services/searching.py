@@ -1,0 +1,119 @@
+"""Finding: a query on behalf of somebody, answered within bounds."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from backscroll.domain.drafts import checked_time, chosen
+from backscroll.domain.errors import InvalidRequest, SessionNotFound
+from backscroll.domain.excerpts import excerpt
+from backscroll.domain.keys import checked_key
+from backscroll.domain.limits import Limits, checked_limit
+from backscroll.domain.model import SPOKEN, Role
+from backscroll.domain.paths import Stretch, current_view
+from backscroll.domain.ports import Match as FoundMessage
+from backscroll.domain.ports import Redactor, SearchRequest, Store, UnitOfWork
+from backscroll.domain.query import Match, Order, Query
+from backscroll.domain.results import Hit, SearchPage
+from backscroll.domain.text import checked_name
+from backscroll.domain.visibility import Requester, VisibilityPolicy
+from backscroll.services.showing import fitting, json_bytes
+
+
+class Searching:
+    """The use case that searches."""
+
+    def __init__(self, store: Store, policy: VisibilityPolicy, redactor: Redactor, limits: Limits) -> None:
+        self._store = store
+        self._policy = policy
+        self._redactor = redactor
+        self._limits = limits
+
+    def search(
+        self,
+        query: str,
+        *,
+        requester: Requester,
+        session_key: str | None,
+        agents: Sequence[str] | None,
+        roles: Sequence[str] | None,
+        since: datetime | None,
+        until: datetime | None,
+        match: str,
+        order: str,
+        limit: int | None,
+        exclude_current: bool,
+    ) -> SearchPage:
+        """The best hits among the messages that the requester may see."""
+        asked = Query.parse(query, chosen(match, Match, "match"), self._limits.query_chars)
+        by = chosen(order, Order, "order")
+        limit = checked_limit(limit, self._limits.search_hits, self._limits.search_hits_max)
+        key = None if session_key is None else checked_key(session_key)
+        start = None if since is None else checked_time(since, "since")
+        end = None if until is None else checked_time(until, "until")
+        if start is not None and end is not None and start > end:
+            raise InvalidRequest("since must not be later than until")
+        scope = self._policy.scope(requester)
+        names = None if agents is None else tuple(checked_name(one, "agents") for one in _listed(agents, "agents"))
+        spoken = _spoken(roles)
+        with self._store.reading() as unit:
+            session = None if key is None else unit.sessions.visible(key, scope)
+            if key is not None and session is None:
+                raise SessionNotFound
+            request = SearchRequest(
+                query=asked,
+                scope=scope,
+                session=session,
+                agents=names,
+                roles=spoken,
+                since=start,
+                until=end,
+                order=by,
+                limit=limit + 1,
+                leave_out=_own_view(unit, requester) if exclude_current else None,
+            )
+            found = unit.index.search(request)
+            indexing = unit.index.is_pending(scope, session)
+        hits = [self._hit(one, asked) for one in found[:limit]]
+        page = SearchPage(indexing=indexing, truncated=len(found) > limit)
+        kept, _ = fitting(hits, self._limits.search_bytes, json_bytes(page), 0, _shorter_hit)
+        cut = kept != hits
+        return replace(page, hits=tuple(kept), truncated=page.truncated or cut)
+
+    def _hit(self, found: FoundMessage, query: Query) -> Hit:
+        text = found.message.text
+        shown = excerpt(text, query, self._redactor.secrets(text), self._limits.excerpt_chars)
+        return Hit(
+            session_key=found.session_key,
+            session_id=found.message.session_id,
+            message_id=found.message.message_id,
+            role=found.message.role,
+            timestamp=found.message.created_at,
+            excerpt=shown.text,
+            score=found.score,
+            highlights=shown.highlights,
+        )
+
+
+def _listed(values: object, what: str) -> Sequence[object]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence | set | frozenset):
+        raise InvalidRequest(f"{what} must be a list of strings, not {type(values).__name__}")
+    return list(values)
+
+
+def _spoken(roles: object) -> tuple[Role, ...]:
+    if roles is None:
+        return tuple(sorted(SPOKEN))
+    chosen_roles = tuple(chosen(role, Role, "roles") for role in _listed(roles, "roles"))
+    if not chosen_roles or not SPOKEN.issuperset(chosen_roles):
+        raise InvalidRequest(f"roles must be of {', '.join(sorted(SPOKEN))}: nothing else is searchable")
+    return chosen_roles
+
+
+def _own_view(unit: UnitOfWork, requester: Requester) -> tuple[str, Stretch] | None:
+    line = unit.messages.current_line(requester.session_key) if requester.session_key is not None else None
+    return None if line is None else (line.session.session_id, current_view(line.branch.depth, line.reset))
+
+
+def _shorter_hit(hit: Hit) -> Hit:
+    return replace(hit, highlights=()) if hit.highlights else replace(hit, excerpt="")

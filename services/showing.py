@@ -1,0 +1,120 @@
+"""How messages are shown: secrets masked before anything is cut, every length bounded, what was cut flagged."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from backscroll.domain.graphemes import cut
+from backscroll.domain.model import Message
+from backscroll.domain.parts import (
+    AttachmentPart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    text_of,
+)
+from backscroll.domain.ports import Redactor
+from backscroll.domain.redaction import masked
+from backscroll.domain.results import HistoryMessage, to_json
+
+Shown = TypeVar("Shown")
+
+
+def json_bytes(value: object) -> int:
+    """The size of a result as UTF-8 JSON, in bytes."""
+    return len(json.dumps(to_json(value), ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+class Presenter:
+    """Shows one message after the other and remembers whether anything was masked."""
+
+    def __init__(self, redactor: Redactor, message_chars: int) -> None:
+        self._redactor = redactor
+        self._message_chars = message_chars
+        self.redacted = False
+
+    def show(self, message: Message) -> HistoryMessage:
+        """The message, masked, with at most `message_chars` characters of text and as many of everything else."""
+        room = {True: self._message_chars, False: self._message_chars}
+        parts: list[Part] = []
+        truncated = False
+        for part in message.parts:
+            spoken = isinstance(part, TextPart)
+            shown, used, whole = self._part(part, room[spoken])
+            room[spoken] -= used
+            truncated |= not whole
+            if shown is not None:
+                parts.append(shown)
+        text = text_of(parts)
+        return HistoryMessage(
+            message_id=message.message_id,
+            role=message.role,
+            text=cut(text, self._message_chars),
+            parts=tuple(parts),
+            timestamp=message.created_at,
+            truncated=truncated,
+        )
+
+    def mask(self, text: str) -> str:
+        """`text` with its secrets masked."""
+        result = masked(text, self._redactor.secrets(text))
+        self.redacted |= result.changed
+        return result.text
+
+    def _part(self, part: Part, room: int) -> tuple[Part | None, int, bool]:
+        """A part in at most `room` characters (None: no room at all), how many it took, whether it is whole."""
+        if room <= 0:
+            return None, 0, False
+        match part:
+            case TextPart() | ReasoningPart() | ToolResultPart():
+                text = self.mask(part.text)
+                short = cut(text, room)
+                return replace(part, text=short), len(short), short == text
+            case ToolCallPart():
+                arguments = self.mask(part.arguments)
+                short = cut(arguments, room)
+                return replace(part, arguments=short, name=self.mask(part.name)), len(short), short == arguments
+            case AttachmentPart():
+                # A data: URI is binary data, not text to be read for secrets, and of no use when it is cut.
+                uri = part.uri if part.uri is None or part.uri.startswith("data:") else self.mask(part.uri)
+                if uri is not None and len(uri) > room:
+                    return replace(part, uri=None), 0, False
+                return replace(part, uri=uri), len(uri or ""), True
+
+
+def fitting(
+    items: Sequence[Shown], most_bytes: int, frame: int, keep: int, shorten: Callable[[Shown], Shown]
+) -> tuple[list[Shown], int]:
+    """As many of the `items` around the one at `keep` as fit into `most_bytes` of JSON, of which `frame` are taken.
+
+    Returns them and how many were dropped before the first one left. The one to keep is shortened if need be.
+    """
+    separator = 2
+    sizes = [json_bytes(item) + separator for item in items]
+    first, last = 0, len(items)
+    total = frame + sum(sizes)
+    while total > most_bytes and last - first > 1:
+        if keep - first > last - 1 - keep:
+            total -= sizes[first]
+            first += 1
+        else:
+            last -= 1
+            total -= sizes[last]
+    kept = list(items[first:last])
+    while total > most_bytes and kept:
+        shorter = shorten(kept[0])
+        if shorter == kept[0]:
+            break
+        total += json_bytes(shorter) - json_bytes(kept[0])
+        kept = [shorter]
+    return kept, first
+
+
+def shorter_message(message: HistoryMessage) -> HistoryMessage:
+    """The message with less to it: first without its parts, then with half of its text."""
+    if message.parts:
+        return replace(message, parts=(), truncated=True)
+    return replace(message, text=cut(message.text, len(message.text) // 2), truncated=True) if message.text else message
