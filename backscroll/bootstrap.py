@@ -1,5 +1,6 @@
 """The only place that wires infrastructure into services."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -16,7 +17,9 @@ from backscroll.infrastructure.importers import readers
 from backscroll.infrastructure.redaction import PatternRedactor
 from backscroll.infrastructure.settings import Settings
 from backscroll.infrastructure.store import ConnectionStore, EngineStore, StoreOptions
+from backscroll.infrastructure.worker import Worker
 from backscroll.services.facade import Facade
+from backscroll.services.indexing import Indexing
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ def _now() -> datetime:
 class Backscroll(Facade):
     """A store of conversations. Open one with `Backscroll.open`."""
 
-    def __init__(self, store: Store, wiring: _Wiring, owned: sa.Engine | None) -> None:
+    def __init__(self, store: Store, wiring: _Wiring, on_pending: Callable[[], None]) -> None:
         super().__init__(
             store,
             policy=wiring.settings.policy(),
@@ -44,9 +47,11 @@ class Backscroll(Facade):
             readers=readers(),
             clock=wiring.options.clock,
             new_id=wiring.options.new_id,
+            on_pending=on_pending,
         )
         self._wiring = wiring
-        self._owned = owned
+        self._on_pending = on_pending
+        self._at_close: list[Callable[[], None]] = []
 
     @classmethod
     def open(
@@ -63,18 +68,18 @@ class Backscroll(Facade):
         Raises `StoreUnavailable` when the database cannot be used.
         """
         settings = _settings(target)
-        owned = None
         if isinstance(target, sa.Engine):
-            engine = with_begin(target)
+            engine, at_close = with_begin(target), []
         else:
-            engine = owned = create_engine(
+            engine = create_engine(
                 settings.database_url, busy_timeout=settings.busy_timeout, synchronous=settings.synchronous
             )
+            at_close = [engine.dispose]
         try:
             _prepare(engine, upgrade=migrate)
         except BaseException:
-            if owned is not None:
-                owned.dispose()
+            for close in at_close:
+                close()
             raise
         options = StoreOptions(
             rank_bound=settings.rank_bound,
@@ -82,8 +87,12 @@ class Backscroll(Facade):
             new_id=new_id,
             clock=_now,
         )
-        wiring = _Wiring(settings, redactor or PatternRedactor(), options)
-        return cls(EngineStore(engine, options), wiring, owned)
+        store = EngineStore(engine, options)
+        worker = Worker(Indexing(store, _now, new_id).work)
+        wake = worker.wake if settings.background_reindex else _leave_pending
+        scroll = cls(store, _Wiring(settings, redactor or PatternRedactor(), options), wake)
+        scroll._at_close = [worker.close, *at_close]
+        return scroll
 
     def using(self, connection: sa.Connection) -> "Backscroll":
         """A facade that works inside the host's open transaction on `connection`: it never commits or closes it.
@@ -92,12 +101,12 @@ class Backscroll(Facade):
         """
         if not isinstance(connection, sa.Connection):
             raise InvalidRequest(f"connection must be a sqlalchemy.Connection, not {type(connection).__name__}")
-        return Backscroll(ConnectionStore(connection, self._wiring.options), self._wiring, None)
+        return Backscroll(ConnectionStore(connection, self._wiring.options), self._wiring, self._on_pending)
 
     def close(self) -> None:
-        """Closes the connections that this facade opened."""
-        if self._owned is not None:
-            self._owned.dispose()
+        """Ends the background work and closes the connections that this facade opened; a second call does nothing."""
+        while self._at_close:
+            self._at_close.pop(0)()
 
     def __enter__(self) -> Self:
         return self
@@ -106,6 +115,10 @@ class Backscroll(Facade):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _leave_pending() -> None:
+    """A host that schedules its own work calls `reindex()` when it likes."""
 
 
 def _settings(target: object) -> Settings:

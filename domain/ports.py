@@ -178,6 +178,15 @@ class Match:
     score: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reindexed:
+    """What one step of reindexing did: rows written to and removed from the index, and whether nothing is left."""
+
+    added: int = 0
+    removed: int = 0
+    done: bool = True
+
+
 class Index(Protocol):
     """The full-text index beside the transcripts."""
 
@@ -193,12 +202,23 @@ class Index(Protocol):
         """How many transcripts wait to be reindexed."""
         ...
 
-    def next_pending(self, skip: Sequence[str]) -> str | None:
-        """The session id of the pending transcript to do next, leaving out those in `skip`."""
+    def claim(self, worker: str, now: datetime, until: datetime, skip: Sequence[str]) -> str | None:
+        """Claims the newest pending transcript that nobody holds, for `worker` until then; its session id.
+
+        Transcripts whose session ids are in `skip` are left out; a claim that ended before `now` holds no more.
+        """
         ...
 
-    def reindex_some(self, session_id: str, limit: int) -> tuple[int, int, bool]:
-        """Brings up to `limit` messages of a pending transcript up to date: rows added, rows removed, all done."""
+    def held(self, now: datetime) -> bool:
+        """Whether some pending transcript is claimed at `now`."""
+        ...
+
+    def reindex_some(self, session_id: str, worker: str, until: datetime, limit: int) -> Reindexed:
+        """Brings the next `limit` messages of a claimed transcript up to date and prolongs the claim until then."""
+        ...
+
+    def rest(self, session_id: str, worker: str, until: datetime, failure: str) -> None:
+        """Leaves a transcript that failed alone until then."""
         ...
 
     def verify(self, progress: Progress | None) -> IndexReport:

@@ -9,9 +9,9 @@ from sqlalchemy import exc, orm
 from backscroll.domain.ports import Progress
 from backscroll.domain.results import Problem
 from backscroll.infrastructure import fts
-from backscroll.infrastructure.hooks import OWN_STATEMENT, wanted
+from backscroll.infrastructure.hooks import wanted
+from backscroll.infrastructure.pending import file_as
 from backscroll.infrastructure.rows import (
-    MESSAGES,
     PREFIX,
     IndexStateRow,
     MessageRow,
@@ -131,14 +131,7 @@ def settle(session: orm.Session) -> None:
         indexed, substitute = wanted(row.role, row.active and not row.incognito, row.text)
         if (indexed, substitute) != (row.indexed, row.search_text):
             changes.append({"pk": row.id, "now": indexed, "substitute": substitute})
-    if changes:
-        connection.execute(
-            sa.update(MESSAGES)
-            .where(MESSAGES.c.id == sa.bindparam("pk"))
-            .values(indexed=sa.bindparam("now"), search_text=sa.bindparam("substitute")),
-            changes,
-            execution_options=OWN_STATEMENT,
-        )
+    file_as(connection, changes)
     fts.rebuild(connection)
     connection.execute(sa.delete(PendingRow))
     connection.execute(sa.update(IndexStateRow).values(legacy_pk=0))

@@ -1,11 +1,12 @@
 """The search index adapter: finding messages, and what the index needs to stay right."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import sqlalchemy as sa
 
 from backscroll.domain.model import Session
-from backscroll.domain.ports import Match, Progress, SearchRequest
+from backscroll.domain.ports import Match, Progress, Reindexed, SearchRequest
 from backscroll.domain.query import Order
 from backscroll.domain.results import IndexReport
 from backscroll.domain.visibility import Scope
@@ -129,16 +130,22 @@ class SqlIndex:
         queued = sa.select(sa.func.count()).select_from(PendingRow).where(PendingRow.transcript_pk > legacy)
         return sum(self._session.scalars(statement).one() for statement in (older, queued))
 
-    def next_pending(self, skip: Sequence[str]) -> str | None:
-        """The session id of the pending transcript to do next, leaving out those in `skip`."""
-        return pending.next_pending(self._session, skip)
+    def claim(self, worker: str, now: datetime, until: datetime, skip: Sequence[str]) -> str | None:
+        """Claims the newest pending transcript that nobody holds, for `worker` until then; its session id."""
+        return pending.claim(self._session, worker, now, until, skip)
 
-    def reindex_some(self, session_id: str, limit: int) -> tuple[int, int, bool]:
-        """Brings up to `limit` messages of a pending transcript up to date: rows added, rows removed, all done."""
-        transcript = self._session.scalar(sa.select(TranscriptRow).where(TranscriptRow.session_id == session_id))
-        if transcript is None:
-            return 0, 0, True
-        return pending.reindex_some(self._session, transcript, limit)
+    def held(self, now: datetime) -> bool:
+        """Whether some pending transcript is claimed at `now`."""
+        held = sa.select(PendingRow.transcript_pk).where(PendingRow.claimed_until > now, PendingRow.failure.is_(None))
+        return self._session.scalar(held.limit(1)) is not None
+
+    def reindex_some(self, session_id: str, worker: str, until: datetime, limit: int) -> Reindexed:
+        """Brings the next `limit` messages of a claimed transcript up to date and prolongs the claim until then."""
+        return pending.reindex_some(self._session, session_id, worker, until, limit)
+
+    def rest(self, session_id: str, worker: str, until: datetime, failure: str) -> None:
+        """Leaves a transcript that failed alone until then."""
+        pending.rest(self._session, session_id, worker, until, failure)
 
     def verify(self, progress: Progress | None) -> IndexReport:
         """Compares index and transcripts; changes nothing."""

@@ -1,88 +1,124 @@
-"""Which transcripts wait to be reindexed, and doing it, a few messages at a time."""
+"""Which transcripts wait to be reindexed, who has claimed them, and doing it a few messages at a time."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from backscroll.domain.ports import Reindexed
 from backscroll.infrastructure import fts
-from backscroll.infrastructure.hooks import OWN_STATEMENT, body_of, scope_of, wanted
-from backscroll.infrastructure.rows import MESSAGES, IndexStateRow, MessageRow, PendingRow, TranscriptRow
+from backscroll.infrastructure.hooks import scope_of, wanted
+from backscroll.infrastructure.rows import MESSAGES, IndexStateRow, PendingRow, TranscriptRow
+
+_COLUMNS = [MESSAGES.c[name] for name in ("id", "message_id", "role", "active", "text", "indexed", "search_text")]
 
 
 def mark_pending(session: orm.Session, transcript_pk: int) -> None:
-    """Leaves a transcript to be reindexed, from its first message."""
+    """Leaves a transcript to be reindexed, from its first message; whoever has claimed it starts again."""
     row = session.get(PendingRow, transcript_pk)
     if row is None:
         session.add(PendingRow(transcript_pk=transcript_pk, done_to=""))
     else:
         row.done_to = ""
+        row.failure = None
     session.flush()
 
 
-def next_pending(session: orm.Session, skip: Sequence[str]) -> str | None:
-    """The newest pending transcript's session id; one from before the index gets a row of its own first."""
-    statement = (
-        sa.select(TranscriptRow)
-        .join(PendingRow, PendingRow.transcript_pk == TranscriptRow.id)
-        .where(TranscriptRow.session_id.not_in(skip))
-        .order_by(TranscriptRow.id.desc())
+def claim(session: orm.Session, worker: str, now: datetime, until: datetime, skip: Sequence[str]) -> str | None:
+    """Claims the newest pending transcript that nobody holds; one from before the index gets a row of its own first."""
+    found = session.execute(
+        sa.select(PendingRow, TranscriptRow.session_id)
+        .join(TranscriptRow, TranscriptRow.id == PendingRow.transcript_pk)
+        .where(
+            sa.or_(PendingRow.claimed_until.is_(None), PendingRow.claimed_until <= now),
+            TranscriptRow.session_id.not_in(skip),
+        )
+        .order_by(PendingRow.transcript_pk.desc())
         .limit(1)
-    )
-    if (row := session.scalar(statement)) is not None:
-        return row.session_id
+    ).first()
+    if found is None:
+        legacy = _next_legacy(session)
+        if legacy is None:
+            return None
+        mark_pending(session, legacy.id)
+        return claim(session, worker, now, until, skip)
+    pending, session_id = found
+    pending.claimed_by, pending.claimed_until, pending.failure = worker, until, None
+    session.flush()
+    return str(session_id)
+
+
+def _next_legacy(session: orm.Session) -> TranscriptRow | None:
+    """Takes the newest transcript from before the index out of their number."""
     state = session.scalars(sa.select(IndexStateRow)).one()
-    legacy = session.scalar(
+    if not state.legacy_pk:
+        return None
+    row = session.scalar(
         sa.select(TranscriptRow).where(TranscriptRow.id <= state.legacy_pk).order_by(TranscriptRow.id.desc()).limit(1)
     )
-    state.legacy_pk = legacy.id - 1 if legacy else 0
-    if legacy is None:
-        session.flush()
-        return None
-    mark_pending(session, legacy.id)
-    return legacy.session_id
+    state.legacy_pk = row.id - 1 if row else 0
+    session.flush()
+    return row
 
 
-def reindex_some(session: orm.Session, transcript: TranscriptRow, limit: int) -> tuple[int, int, bool]:
-    """Brings the next `limit` messages of a pending transcript up to date: rows added, rows removed, all done."""
-    pending = session.get(PendingRow, transcript.id)
-    if pending is None:
-        return 0, 0, True
-    rows = session.scalars(
-        sa.select(MessageRow)
-        .where(MessageRow.transcript_pk == transcript.id, MessageRow.message_id > pending.done_to)
-        .order_by(MessageRow.message_id)
+def reindex_some(session: orm.Session, session_id: str, worker: str, until: datetime, limit: int) -> Reindexed:
+    """Brings the next messages of a claimed transcript up to date; a claim lost to somebody else ends the work."""
+    found = session.execute(
+        sa.select(PendingRow, TranscriptRow)
+        .join(TranscriptRow, TranscriptRow.id == PendingRow.transcript_pk)
+        .where(TranscriptRow.session_id == session_id, PendingRow.claimed_by == worker)
+    ).first()
+    if found is None:
+        return Reindexed()
+    pending, transcript = found
+    connection = session.connection()
+    rows = connection.execute(
+        sa.select(*_COLUMNS)
+        .where(MESSAGES.c.transcript_pk == transcript.id, MESSAGES.c.message_id > pending.done_to)
+        .order_by(MESSAGES.c.message_id)
         .limit(limit)
     ).all()
-    scope = scope_of(transcript)
+    scope, indexable = scope_of(transcript), not transcript.session.incognito
     removed: list[fts.IndexRow] = []
     added: list[fts.IndexRow] = []
     changes: list[dict[str, object]] = []
     for row in rows:
-        indexed, substitute = wanted(row.role, row.active and not transcript.session.incognito, row.text)
-        if indexed == row.indexed and (not indexed or substitute == row.search_text):
+        indexed, substitute = wanted(row.role, row.active and indexable, row.text)
+        if (indexed, substitute) == (row.indexed, row.search_text):
             continue
         if row.indexed:
-            removed.append((row.id, body_of(row), scope))
+            removed.append((row.id, row.text if row.search_text is None else row.search_text, scope))
         if indexed:
             added.append((row.id, row.text if substitute is None else substitute, scope))
         changes.append({"pk": row.id, "now": indexed, "substitute": substitute})
-    connection = session.connection()
     fts.delete(connection, removed)
+    file_as(connection, changes)
+    fts.insert(connection, added)
+    done = len(rows) < limit
+    if done:
+        session.delete(pending)
+    else:
+        pending.done_to, pending.claimed_until = rows[-1].message_id, until
+    session.flush()
+    return Reindexed(added=len(added), removed=len(removed), done=done)
+
+
+def file_as(connection: sa.Connection, changes: list[dict[str, object]]) -> None:
+    """Sets whether messages are indexed and by which text: `pk`, `now` and `substitute` of each."""
     if changes:
         connection.execute(
             sa.update(MESSAGES)
             .where(MESSAGES.c.id == sa.bindparam("pk"))
             .values(indexed=sa.bindparam("now"), search_text=sa.bindparam("substitute")),
             changes,
-            execution_options=OWN_STATEMENT,
         )
-    fts.insert(connection, added)
-    done = len(rows) < limit
-    if done:
-        session.delete(pending)
-    else:
-        pending.done_to = rows[-1].message_id
-    session.flush()
-    session.expire_all()
-    return len(added), len(removed), done
+
+
+def rest(session: orm.Session, session_id: str, worker: str, until: datetime, failure: str) -> None:
+    """Leaves a transcript that failed alone until then."""
+    transcript = sa.select(TranscriptRow.id).where(TranscriptRow.session_id == session_id).scalar_subquery()
+    mine = sa.select(PendingRow).where(PendingRow.transcript_pk == transcript, PendingRow.claimed_by == worker)
+    if (row := session.scalar(mine)) is not None:
+        row.claimed_until, row.failure = until, failure
+        session.flush()

@@ -186,7 +186,10 @@ MESSAGES = cast(sa.Table, MessageRow.__table__)
 
 
 class PendingRow(Row):
-    """A transcript that waits to be reindexed. Its messages up to the message id `done_to` are done."""
+    """A transcript that waits to be reindexed. Its messages up to the message id `done_to` are done.
+
+    While a worker has claimed it (or it failed and rests), nobody else takes it before `claimed_until`.
+    """
 
     __tablename__ = PREFIX + "pending"
 
@@ -194,6 +197,9 @@ class PendingRow(Row):
         sa.ForeignKey(TranscriptRow.id, ondelete="CASCADE"), primary_key=True, autoincrement=False
     )
     done_to: Mapped[str] = mapped_column(server_default=sa.text("''"))
+    claimed_by: Mapped[str | None]
+    claimed_until: Mapped[datetime | None]
+    failure: Mapped[str | None]
 
 
 class IndexStateRow(Row):

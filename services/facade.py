@@ -1,6 +1,6 @@
 """The facade's methods: the only door. Each hands over to one use case; no rule lives here."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -43,12 +43,13 @@ class Facade:
         readers: Sequence[TranscriptReader],
         clock: Clock,
         new_id: NewId,
+        on_pending: Callable[[], None],
     ) -> None:
         self._writing = Writing(store, clock, new_id)
         self._branching = Branching(store, clock, new_id)
-        self._searching = Searching(store, policy, redactor, limits)
+        self._searching = Searching(store, policy, redactor, limits, on_pending)
         self._reading = Reading(store, policy, redactor, limits)
-        self._indexing = Indexing(store)
+        self._indexing = Indexing(store, clock, new_id)
         self._importing = Importing(store, readers, clock, new_id)
 
     def ensure_session(

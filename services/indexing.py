@@ -1,51 +1,95 @@
 """Keeping the index: bringing pending transcripts up to date, comparing, repairing."""
 
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from threading import Event
+
 from backscroll.domain.errors import BackscrollError
-from backscroll.domain.ports import Progress, Store
+from backscroll.domain.ports import Clock, NewId, Progress, Reindexed, Store
 from backscroll.domain.results import IndexReport, ReindexReport
 
-_BATCH = 200
-"""Messages per transaction: a writer beside it waits for no more than these."""
+_BATCH = 500
+"""Messages per transaction: a writer beside it waits for no more than these, some tens of milliseconds."""
+_LEASE = timedelta(seconds=5)
+"""How long a claim holds after each batch: as long as the work of a worker that died is left lying."""
+_REST = timedelta(seconds=60)
+"""How long a transcript that failed is left alone."""
+_POLL = 0.2
+"""Seconds between looks at what other workers still hold."""
+
+_log = logging.getLogger("backscroll.reindex")
 
 
 class Indexing:
     """The use cases of an operator."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Clock, new_id: NewId) -> None:
         self._store = store
+        self._clock = clock
+        self._new_id = new_id
 
     def reindex(self, progress: Progress | None) -> ReindexReport:
-        """Brings every pending transcript up to date, the newest first; a failing one does not stop the others."""
-        done = added = removed = 0
-        failed: list[tuple[str, str]] = []
+        """Brings every pending transcript up to date, the newest first; waits for those that others have claimed."""
         with self._store.reading() as unit:
             total = unit.index.pending_count()
-        while (session_id := self._next([name for name, _ in failed])) is not None:
-            try:
-                more = self._transcript(session_id)
-            except BackscrollError as error:
-                failed.append((session_id, str(error)))
-                continue
-            done, added, removed = done + 1, added + more[0], removed + more[1]
-            if progress is not None:
-                progress(done, max(total, done))
-        return ReindexReport(transcripts=done, added=added, removed=removed, failed=tuple(failed))
 
-    def _next(self, skip: list[str]) -> str | None:
+        def tell(grown: ReindexReport) -> None:
+            if progress is not None:
+                progress(grown.transcripts, max(total, grown.transcripts))
+
+        report = ReindexReport()
+        never = Event()
+        while True:
+            report = self._work(report, never, tell)
+            with self._store.reading() as unit:
+                if not unit.index.held(self._clock()):
+                    return report
+            never.wait(_POLL)
+
+    def work(self, stop: Event) -> None:
+        """Reindexes what nobody else has claimed until nothing is left or `stop` is set: a background worker's turn."""
+        report = self._work(ReindexReport(), stop, lambda _: None)
+        if report.transcripts:
+            _log.info("reindexed %d transcripts, %d messages", report.transcripts, report.added)
+
+    def _work(self, report: ReindexReport, stop: Event, tell: Callable[[ReindexReport], None]) -> ReindexReport:
+        """Does one transcript after the other and tells the grown report after each."""
+        worker = self._new_id()
+        while not stop.is_set() and (session_id := self._claim(worker, [name for name, _ in report.failed])):
+            try:
+                for step in self._steps(session_id, worker, stop):
+                    report = replace(report, added=report.added + step.added, removed=report.removed + step.removed)
+            except BackscrollError as error:
+                _log.warning("reindexing transcript %s failed: %s", session_id, error)
+                report = replace(report, failed=(*report.failed, (session_id, str(error))))
+                self._rest(session_id, worker, str(error))
+            else:
+                report = replace(report, transcripts=report.transcripts + (not stop.is_set()))
+            tell(report)
+        return report
+
+    def _claim(self, worker: str, skip: list[str]) -> str | None:
         with self._store.writing() as unit:
-            session_id = unit.index.next_pending(skip)
+            now = self._clock()
+            session_id = unit.index.claim(worker, now, now + _LEASE, skip)
             unit.commit()
             return session_id
 
-    def _transcript(self, session_id: str) -> tuple[int, int]:
-        added = removed = 0
+    def _steps(self, session_id: str, worker: str, stop: Event) -> Iterator[Reindexed]:
         done = False
-        while not done:
+        while not (done or stop.is_set()):
             with self._store.writing() as unit:
-                more, less, done = unit.index.reindex_some(session_id, _BATCH)
+                step = unit.index.reindex_some(session_id, worker, self._clock() + _LEASE, _BATCH)
                 unit.commit()
-            added, removed = added + more, removed + less
-        return added, removed
+            done = step.done
+            yield step
+
+    def _rest(self, session_id: str, worker: str, failure: str) -> None:
+        with self._store.writing() as unit:
+            unit.index.rest(session_id, worker, self._clock() + _REST, failure)
+            unit.commit()
 
     def verify(self, progress: Progress | None) -> IndexReport:
         """Compares index and transcripts and changes nothing."""

@@ -1,6 +1,6 @@
 """Finding: a query on behalf of somebody, answered within bounds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -23,7 +23,15 @@ from backscroll.services.showing import fitting, json_bytes
 class Searching:
     """The use case that searches."""
 
-    def __init__(self, store: Store, policy: VisibilityPolicy, redactor: Redactor, limits: Limits) -> None:
+    def __init__(
+        self,
+        store: Store,
+        policy: VisibilityPolicy,
+        redactor: Redactor,
+        limits: Limits,
+        on_pending: Callable[[], None],
+    ) -> None:
+        self._on_pending = on_pending
         self._store = store
         self._policy = policy
         self._redactor = redactor
@@ -74,6 +82,8 @@ class Searching:
             )
             found = unit.index.search(request)
             indexing = unit.index.is_pending(scope, session)
+        if indexing:
+            self._on_pending()
         hits = [self._hit(one, asked) for one in found[:limit]]
         page = SearchPage(indexing=indexing, truncated=len(found) > limit)
         kept, _ = fitting(hits, self._limits.search_bytes, json_bytes(page), 0, _shorter_hit)

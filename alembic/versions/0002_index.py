@@ -31,6 +31,9 @@ def upgrade() -> None:
         "backscroll_pending",
         sa.Column("transcript_pk", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("done_to", sa.String, nullable=False, server_default=sa.text("''")),
+        sa.Column("claimed_by", sa.String),
+        sa.Column("claimed_until", sa.BigInteger),
+        sa.Column("failure", sa.String),
         sa.PrimaryKeyConstraint("transcript_pk", name="pk_backscroll_pending"),
         sa.ForeignKeyConstraint(
             ["transcript_pk"],
