@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 from threading import Event
 
-from backscroll.domain.errors import BackscrollError
 from backscroll.domain.ports import Clock, NewId, Progress, Reindexed, Store
 from backscroll.domain.results import IndexReport, ReindexReport
 
@@ -61,7 +60,7 @@ class Indexing:
             try:
                 for step in self._steps(session_id, worker, stop):
                     report = replace(report, added=report.added + step.added, removed=report.removed + step.removed)
-            except BackscrollError as error:
+            except Exception as error:  # whatever it is, the other transcripts must not wait for it
                 _log.warning("reindexing transcript %s failed: %s", session_id, error)
                 report = replace(report, failed=(*report.failed, (session_id, str(error))))
                 self._rest(session_id, worker, str(error))
