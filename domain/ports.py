@@ -15,7 +15,7 @@ from backscroll.domain.paths import Stretch
 from backscroll.domain.query import Order, Query
 from backscroll.domain.records import ReadLine, TranscriptFile
 from backscroll.domain.redaction import Span
-from backscroll.domain.results import IndexReport, SessionSummary
+from backscroll.domain.results import IndexReport, Problem, SessionSummary
 from backscroll.domain.visibility import Scope
 
 Clock = Callable[[], datetime]
@@ -221,12 +221,16 @@ class Index(Protocol):
         """Leaves a transcript that failed alone until then."""
         ...
 
-    def verify(self, progress: Progress | None) -> IndexReport:
-        """Compares index and transcripts; changes nothing."""
+    def integrity(self) -> Problem | None:
+        """What FTS5 finds wrong between the index and the rows that are marked as indexed."""
         ...
 
-    def settle(self) -> None:
-        """Makes active paths, flags and the index say what the tree of messages says."""
+    def verify(self, progress: Progress | None) -> IndexReport:
+        """Compares marks, paths and references with the tree of messages; changes nothing."""
+        ...
+
+    def mend(self) -> None:
+        """Makes active paths right and the index hold what is marked, and leaves every transcript pending."""
         ...
 
 

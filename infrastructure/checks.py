@@ -10,7 +10,6 @@ from backscroll.domain.ports import Progress
 from backscroll.domain.results import Problem
 from backscroll.infrastructure import fts
 from backscroll.infrastructure.hooks import wanted
-from backscroll.infrastructure.pending import file_as
 from backscroll.infrastructure.rows import (
     PREFIX,
     IndexStateRow,
@@ -44,6 +43,11 @@ _RULES = {
         WHERE m.depth <> coalesce(p.depth, 0) + 1 OR m.shown <> coalesce(p.shown, 0) + (m.role <> 'tool')
            OR (m.parent_pk IS NOT NULL AND (p.id IS NULL OR p.transcript_pk <> m.transcript_pk))
         GROUP BY s.id""",
+    "an active reset that does not stand on the active path": """
+        SELECT s.session_key, count(*) FROM backscroll_resets AS m {home}
+        LEFT JOIN backscroll_messages AS a ON a.id = m.after_pk
+        WHERE m.active = 1 AND (coalesce(a.active, 1) <> 1 OR coalesce(a.depth, 0) <> m.depth)
+        GROUP BY s.id""",
     "a transcript without exactly one active branch": """
         SELECT s.session_key, 1 FROM backscroll_transcripts AS t JOIN backscroll_sessions AS s ON s.id = t.session_pk
         WHERE (SELECT count(*) FROM backscroll_branches AS b WHERE b.transcript_pk = t.id AND b.active = 1) <> 1""",
@@ -56,14 +60,20 @@ _HOME = """JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk
 _TABLES = ("sessions", "transcripts", "messages", "branches", "resets", "pending")
 
 
-def problems(session: orm.Session, progress: Progress | None) -> Iterator[Problem]:
-    """Everything that disagrees, session by session; nothing is changed."""
-    connection = session.connection()
+def integrity(connection: sa.Connection) -> Problem | None:
+    """What FTS5's strict check finds wrong; it counts as a write for SQLite and is undone."""
     try:
-        with connection.begin_nested():
+        with connection.begin_nested() as trial:
             fts.check(connection)
+            trial.rollback()
     except exc.DatabaseError as error:
-        yield Problem(what=f"the index does not hold what its rows say ({error.orig})")
+        return Problem(what=f"the index does not hold what its rows say ({error.orig})")
+    return None
+
+
+def problems(session: orm.Session, progress: Progress | None) -> Iterator[Problem]:
+    """Everything else that disagrees, session by session; nothing is changed."""
+    connection = session.connection()
     for what, statement in _RULES.items():
         for session_key, rows in connection.execute(sa.text(statement.format(home=_HOME))):
             yield Problem(what=what, session_key=session_key, rows=rows)
@@ -83,7 +93,7 @@ def _misfiled(session: orm.Session, progress: Progress | None) -> Iterator[Probl
         if row.transcript_pk in waiting or row.transcript_pk <= legacy:
             continue
         indexed, substitute = wanted(row.role, row.active and not row.incognito, row.text)
-        if indexed != row.indexed:
+        if indexed != bool(row.indexed):
             what = "a message that is missing in the index" if indexed else "a message that should not be in the index"
         elif indexed and substitute != row.search_text:
             what = "a message that is indexed by another text than its own"
@@ -121,20 +131,18 @@ def _all_messages(session: orm.Session, progress: Progress | None) -> Iterator[A
             progress(done, total)
 
 
-def settle(session: orm.Session) -> None:
-    """Sets active paths and index flags from the tree, then makes the index anew; no message is touched."""
+def mend(session: orm.Session) -> None:
+    """Makes active paths right and the index hold what is marked, and leaves every transcript pending.
+
+    What is marked wrongly is then put right by reindexing, in short transactions beside the writers.
+    """
     connection = session.connection()
     connection.execute(_SETTLE_PATHS)
-    session.expire_all()
-    changes = []
-    for row in _all_messages(session, None):
-        indexed, substitute = wanted(row.role, row.active and not row.incognito, row.text)
-        if (indexed, substitute) != (row.indexed, row.search_text):
-            changes.append({"pk": row.id, "now": indexed, "substitute": substitute})
-    file_as(connection, changes)
-    fts.rebuild(connection)
+    if integrity(connection) is not None:
+        fts.recreate(connection)
     connection.execute(sa.delete(PendingRow))
-    connection.execute(sa.update(IndexStateRow).values(legacy_pk=0))
+    newest = sa.select(sa.func.coalesce(sa.func.max(TranscriptRow.id), 0)).scalar_subquery()
+    connection.execute(sa.update(IndexStateRow).values(legacy_pk=newest))
     session.expire_all()
 
 
@@ -143,6 +151,6 @@ _SETTLE_PATHS = sa.text(
         SELECT head_pk FROM backscroll_branches WHERE active = 1 AND head_pk IS NOT NULL
         UNION SELECT m.parent_pk FROM backscroll_messages AS m JOIN line ON m.id = line.id
         WHERE m.parent_pk IS NOT NULL)
-    UPDATE backscroll_messages SET active = (id IN (SELECT id FROM line))
+    UPDATE backscroll_messages SET active = (id IN (SELECT id FROM line)), edits = edits + 1
     WHERE active <> (id IN (SELECT id FROM line))"""
 )

@@ -19,13 +19,13 @@ from backscroll.domain.query import Match, Query
 INDEX = "backscroll_message_index"
 VIEW = "backscroll_indexed_messages"
 
+# As revision 0002 has it; marks count as letters, since in the Indic scripts they are the vowels.
+CREATE = f"""CREATE VIRTUAL TABLE {INDEX} USING fts5(
+    body, scope, content='{VIEW}', content_rowid='id',
+    tokenize="unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc Me'")"""
+CONFIGURE = f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('rank', 'bm25(1.0, 0.0)')"
 _INSERT = f"INSERT INTO {INDEX}(rowid, body, scope) VALUES (?, ?, ?)"
 _DELETE = f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) VALUES ('delete', ?, ?, ?)"
-_DELETE_SESSION = sa.text(
-    f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) SELECT 'delete', v.id, v.body, v.scope"
-    f" FROM {VIEW} AS v JOIN backscroll_messages AS m ON m.id = v.id"
-    " JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk WHERE t.session_pk = :session"
-)
 
 IndexRow = tuple[int, str, str]
 """Row id, body and scope tokens, as the index holds them."""
@@ -48,13 +48,11 @@ def delete(connection: sa.Connection, rows: Sequence[IndexRow]) -> None:
         connection.exec_driver_sql(_DELETE, list(rows))
 
 
-def delete_session(connection: sa.Connection, session_pk: int) -> None:
-    """Removes all rows of a session, in proportion to the session."""
-    connection.execute(_DELETE_SESSION, {"session": session_pk})
-
-
-def rebuild(connection: sa.Connection) -> None:
-    """Makes the whole index anew from the view."""
+def recreate(connection: sa.Connection) -> None:
+    """Makes the whole index anew from the view, whatever is left of it."""
+    connection.exec_driver_sql(f"DROP TABLE IF EXISTS {INDEX}")
+    connection.exec_driver_sql(CREATE)
+    connection.exec_driver_sql(CONFIGURE)
     connection.exec_driver_sql(f"INSERT INTO {INDEX}({INDEX}) VALUES ('rebuild')")
 
 

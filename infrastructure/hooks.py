@@ -1,9 +1,10 @@
 """Keeps the index in step with the messages: event hooks on the unit of work.
 
-`IndexedSession` is the `orm.Session` of every unit of work. Before a flush the hooks decide for each new, changed and
-deleted message whether it belongs into the index; after it, in the same transaction, they remove the old index rows
-and write the new ones. Bulk statements fire no such events and are refused; the one bulk way in, `insert_messages`,
-runs the same decision.
+`IndexedSession` is the `orm.Session` of every unit of work. Before a flush the hooks decide for each new and changed
+message whether it belongs into the index; after it, in the same transaction, they remove the old index rows and write
+the new ones. Bulk statements fire no such events and are refused; the one bulk way in, `insert_messages`, runs the
+same decision. Index rows of deleted messages are removed by a trigger, which sees a database cascade too; whatever
+else goes round these hooks, triggers leave pending (see revision 0002).
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from backscroll.domain.analyzer import search_text
 from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.model import SPOKEN, Role
 from backscroll.infrastructure import fts
-from backscroll.infrastructure.rows import MESSAGES, MessageRow, Row, SessionRow, TranscriptRow
+from backscroll.infrastructure.rows import MESSAGES, MessageRow, Row, TranscriptRow
 
 OWN_STATEMENT = {"backscroll_own_statement": True}
 """Execution options of the bulk statements that keep the index right themselves."""
@@ -100,12 +101,7 @@ def _decide(session: IndexedSession, context: object, instances: object) -> None
             if before != ((row.id, body_of(row), scope_of(transcript)) if row.indexed else None):
                 changes.removed += [before] if before else []
                 changes.added.append(row)
-    for row in session.deleted:
-        if isinstance(row, MessageRow) and (before := _indexed_before(row, scope_of(_transcript(session, row)))):
-            changes.removed.append(before)
-        elif isinstance(row, SessionRow):
-            # Now, while the database still has the messages that its cascade will delete.
-            fts.delete_session(session.connection(), row.id)
+            row.edits += 1
 
 
 @event.listens_for(IndexedSession, "after_flush")

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from backscroll.domain.model import Session
 from backscroll.domain.ports import Match, Progress, Reindexed, SearchRequest
 from backscroll.domain.query import Order
-from backscroll.domain.results import IndexReport
+from backscroll.domain.results import IndexReport, Problem
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import checks, fts, mapping, pending
 from backscroll.infrastructure.hooks import IndexedSession
@@ -147,18 +147,22 @@ class SqlIndex:
         """Leaves a transcript that failed alone until then."""
         pending.rest(self._session, session_id, worker, until, failure)
 
+    def integrity(self) -> Problem | None:
+        """What FTS5 finds wrong between the index and the rows that are marked as indexed."""
+        return checks.integrity(self._session.connection())
+
     def verify(self, progress: Progress | None) -> IndexReport:
-        """Compares index and transcripts; changes nothing."""
+        """Compares marks, paths and references with the tree of messages; changes nothing."""
         problems = tuple(checks.problems(self._session, progress))
         count = sa.select(sa.func.count()).select_from(MessageRow)
         return IndexReport(
             ok=not problems,
             messages=self._session.scalars(count).one(),
-            indexed=self._session.scalars(count.where(MessageRow.indexed)).one(),
+            indexed=self._session.scalars(count.where(MessageRow.indexed.is_(True))).one(),
             pending=self.pending_count(),
             problems=problems,
         )
 
-    def settle(self) -> None:
-        """Makes active paths, flags and the index say what the tree of messages says."""
-        checks.settle(self._session)
+    def mend(self) -> None:
+        """Makes active paths right and the index hold what is marked, and leaves every transcript pending."""
+        checks.mend(self._session)

@@ -110,7 +110,7 @@ def file_as(connection: sa.Connection, changes: list[dict[str, object]]) -> None
         connection.execute(
             sa.update(MESSAGES)
             .where(MESSAGES.c.id == sa.bindparam("pk"))
-            .values(indexed=sa.bindparam("now"), search_text=sa.bindparam("substitute")),
+            .values(indexed=sa.bindparam("now"), search_text=sa.bindparam("substitute"), edits=MESSAGES.c.edits + 1),
             changes,
         )
 

@@ -100,7 +100,8 @@ class MessageRow(Row):
     change, so that ranges and totals of a line are differences. `reset_pk` names the last reset before it on its
     line. `text` is what was said; `parts` is NULL for a message of one text part, else the parts' JSON in which a
     text part is its length in `text`. `search_text` is what the index holds where `text` itself would not do, and
-    `indexed` tells that it holds this message.
+    `indexed` tells whether it holds this message (NULL: nobody has decided yet). `edits` counts the changes that were
+    made with the index in mind; triggers leave the transcript of any other change pending.
 
     `parent_pk` is no foreign key: its check would scan the table for each row that a session's deletion removes.
     """
@@ -125,7 +126,8 @@ class MessageRow(Row):
     text: Mapped[str] = mapped_column(active_history=True)
     parts: Mapped[list[Any] | None] = mapped_column(Json)
     meta: Mapped[dict[str, Any] | None] = mapped_column("metadata", Json)
-    indexed: Mapped[bool] = mapped_column(server_default=sa.text("0"), active_history=True)
+    indexed: Mapped[bool | None] = mapped_column(active_history=True)
+    edits: Mapped[int] = mapped_column(server_default=sa.text("0"))
     search_text: Mapped[str | None] = mapped_column(active_history=True)
 
 

@@ -152,7 +152,7 @@ class SqlMessages(PathReads):
             self._session.flush()
             for condition, active in ((leaving, False), (_ids(joining), True)):
                 self._session.execute(
-                    sa.update(MessageRow).where(condition).values(active=active),
+                    sa.update(MessageRow).where(condition).values(active=active, edits=MessageRow.edits + 1),
                     execution_options={**OWN_STATEMENT, "synchronize_session": False},
                 )
             self._session.expire_all()

@@ -92,13 +92,17 @@ class Indexing:
 
     def verify(self, progress: Progress | None) -> IndexReport:
         """Compares index and transcripts and changes nothing."""
-        # FTS5 checks itself by a statement that SQLite counts as a write; it is rolled back.
+        # FTS5 checks itself by a statement that SQLite counts as a write: the lock is held for that alone.
         with self._store.writing() as unit:
-            return unit.index.verify(progress)
+            damage = unit.index.integrity()
+        with self._store.reading() as unit:
+            report = unit.index.verify(progress)
+        return replace(report, ok=False, problems=(damage, *report.problems)) if damage else report
 
     def repair(self, progress: Progress | None) -> IndexReport:
         """Makes the index agree with the transcripts, then compares."""
         with self._store.writing() as unit:
-            unit.index.settle()
+            unit.index.mend()
             unit.commit()
+        self.reindex(progress)
         return self.verify(progress)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from backscroll.domain.drafts import Draft, NewMessage, chosen, drafted
 from backscroll.domain.errors import InvalidRequest, MessageConflict, SessionNotFound
@@ -93,6 +94,10 @@ class Writing:
         """A new message from a draft, with an id and a time."""
         return draft.message(session_id, draft.message_id or self._new_id(), self._clock())
 
+    def now(self) -> datetime:
+        """The present time."""
+        return self._clock()
+
     def edit(self, key: str, message_id: str, content: object) -> Message:
         """Changes what a message of the current transcript says."""
         key, message_id = checked_key(key), checked_message_id(message_id)
@@ -130,6 +135,7 @@ class _Appending:
         self._writing = writing
         self._waiting: list[Message] = []
         self._known: dict[str, Message] = {}
+        self._branched = False
 
     def run(self, drafts: list[Draft]) -> list[Message]:
         session_id = self._session.session_id
@@ -149,8 +155,12 @@ class _Appending:
             self._waiting.append(message)
             self._known[message.message_id] = message
         if self._waiting:
-            self._unit.sessions.touch(self._session.session_key, self._waiting[-1].created_at)
+            # The time of writing, not the message's own, which may be long past.
+            self._unit.sessions.touch(self._session.session_key, self._writing.now())
         self._store()
+        if self._branched:
+            # What was stored earlier in this call may have left the active path since.
+            self._known.update(self._unit.messages.known(session_id, order))
         return [self._known[message_id] for message_id in order]
 
     def _head(self) -> str | None:
@@ -158,6 +168,7 @@ class _Appending:
 
     def _branch_off(self, parent_id: str) -> None:
         self._store()
+        self._branched = True
         session_id = self._session.session_id
         if self._unit.messages.find(session_id, parent_id) is None:
             raise InvalidRequest(f"parent_id {parent_id!r} names no message of the session's current transcript")
