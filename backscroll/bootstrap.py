@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sa
 
@@ -115,6 +117,20 @@ class Backscroll(Facade):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def store_file(url: str | None = None) -> Path | None:
+    """The SQLite file that a database URL (left out: the settings) names; None for a store in memory or a bad URL."""
+    try:
+        parsed = sa.make_url(_settings(url).database_url)
+    except sa.exc.ArgumentError:
+        return None
+    name = parsed.database or ":memory:"
+    if parsed.get_backend_name() != "sqlite" or parsed.query.get("mode") == "memory":
+        return None
+    if parsed.query.get("uri") and name.startswith("file:"):
+        name = unquote(urlsplit(name).path) or ":memory:"
+    return None if name == ":memory:" else Path(name)
 
 
 def _leave_pending() -> None:

@@ -56,11 +56,15 @@ class Sessions(Protocol):
         ...
 
     def touch(self, session_key: str, at: datetime) -> None:
-        """Notes that the session was written to."""
+        """Notes that the session was written to; the time noted never goes back."""
         ...
 
     def remove(self, session_key: str) -> bool:
         """Deletes a session with everything in it and in the index; False when there is none."""
+        ...
+
+    def untouched(self, since: datetime, keep: int, limit: int) -> list[str]:
+        """Keys of up to `limit` sessions not written to since then, oldest first; each agent keeps `keep`."""
         ...
 
     def listed(self, scope: Scope, limit: int, offset: int) -> list[SessionSummary]:
@@ -221,6 +225,10 @@ class Index(Protocol):
         """Leaves a transcript that failed alone until then."""
         ...
 
+    def merge_some(self, *, begin: bool) -> bool:
+        """One short step of merging the index into one piece; whether there was anything left to do."""
+        ...
+
     def integrity(self) -> Problem | None:
         """What FTS5 finds wrong between the index and the rows that are marked as indexed."""
         ...
@@ -260,6 +268,14 @@ class Store(Protocol):
 
     def writing(self) -> AbstractContextManager[UnitOfWork]:
         """A unit of work that holds the write lock from its beginning."""
+        ...
+
+    def size(self) -> int:
+        """The database's size in bytes, with its write-ahead log."""
+        ...
+
+    def tidy(self, *, vacuum: bool) -> None:
+        """Lets the database collect its statistics and empty its log; with `vacuum` writes it anew without gaps."""
         ...
 
 

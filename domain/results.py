@@ -126,6 +126,23 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceReport:
+    """What maintenance gained: the database's bytes (file and write-ahead log) before and after."""
+
+    bytes_before: int
+    bytes_after: int
+    vacuumed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneReport:
+    """The sessions that retention concerns, the oldest first, and whether they were deleted or only listed."""
+
+    session_keys: tuple[str, ...] = ()
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImportProblem:
     """Something in a file that was not taken over, with the line's number (None: the file as a whole)."""
 

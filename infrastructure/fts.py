@@ -27,6 +27,9 @@ CONFIGURE = f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('rank', 'bm25(1.0, 0.0)
 _INSERT = f"INSERT INTO {INDEX}(rowid, body, scope) VALUES (?, ?, ?)"
 _DELETE = f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) VALUES ('delete', ?, ?, ?)"
 
+_MERGE_PAGES = 200
+"""Pages that one step of a merge writes: some milliseconds of the write lock."""
+
 IndexRow = tuple[int, str, str]
 """Row id, body and scope tokens, as the index holds them."""
 
@@ -54,6 +57,18 @@ def recreate(connection: sa.Connection) -> None:
     connection.exec_driver_sql(CREATE)
     connection.exec_driver_sql(CONFIGURE)
     connection.exec_driver_sql(f"INSERT INTO {INDEX}({INDEX}) VALUES ('rebuild')")
+
+
+def merge_some(connection: sa.Connection, *, begin: bool) -> bool:
+    """Merges some pages' worth of the index, after a first step that says that all of it shall become one piece.
+
+    Source: https://sqlite.org/fts5.html#the_merge_command, which tells the end by the count of changes.
+    """
+    before = connection.exec_driver_sql("SELECT total_changes()").scalar_one()
+    pages = -_MERGE_PAGES if begin else _MERGE_PAGES
+    connection.exec_driver_sql(f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('merge', {pages})")
+    after = connection.exec_driver_sql("SELECT total_changes()").scalar_one()
+    return bool(after - before >= 2)
 
 
 def check(connection: sa.Connection) -> None:

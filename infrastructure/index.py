@@ -147,6 +147,10 @@ class SqlIndex:
         """Leaves a transcript that failed alone until then."""
         pending.rest(self._session, session_id, worker, until, failure)
 
+    def merge_some(self, *, begin: bool) -> bool:
+        """One short step of merging the index into one piece; whether there was anything left to do."""
+        return fts.merge_some(self._session.connection(), begin=begin)
+
     def integrity(self) -> Problem | None:
         """What FTS5 finds wrong between the index and the rows that are marked as indexed."""
         return checks.integrity(self._session.connection())

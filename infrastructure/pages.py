@@ -11,6 +11,7 @@ from backscroll.domain.paths import Stretch
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.rows import MessageRow, ResetRow, TranscriptRow
+from backscroll.infrastructure.types import Json
 
 Parent = orm.aliased(MessageRow, name="parent")
 # Literally the condition of the partial indexes: a bound parameter would hide it from SQLite's planner.
@@ -31,7 +32,9 @@ class PathReads:
 
     def known(self, session_id: str, message_ids: Sequence[str]) -> dict[str, Message]:
         """Those of the messages that are stored."""
-        statement = self._select(session_id).where(MessageRow.message_id.in_(message_ids))
+        # One JSON parameter: an IN list would meet SQLite's limit on the number of variables.
+        names = sa.func.json_each(sa.bindparam(None, list(message_ids), type_=Json)).table_valued("value")
+        statement = self._select(session_id).where(MessageRow.message_id.in_(sa.select(names.c.value)))
         return {one.message_id: one for one in self._messages(statement, session_id)}
 
     def interval_resets(self, session_id: str, depth: int) -> tuple[Reset | None, Reset | None]:

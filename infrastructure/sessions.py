@@ -12,6 +12,7 @@ from backscroll.infrastructure.hooks import OWN_STATEMENT, IndexedSession
 from backscroll.infrastructure.rows import AgentRow, BranchRow, SessionRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
 from backscroll.infrastructure.tree import CURRENT
+from backscroll.infrastructure.types import UtcMicroseconds
 
 
 class SqlSessions:
@@ -64,9 +65,10 @@ class SqlSessions:
         self._session.flush()
 
     def touch(self, session_key: str, at: datetime) -> None:
-        """Notes that the session was written to."""
+        """Notes that the session was written to; the time noted never goes back."""
+        latest = sa.func.max(SessionRow.updated_at, sa.literal(at, UtcMicroseconds))
         self._session.execute(
-            sa.update(SessionRow).where(SessionRow.session_key == session_key).values(updated_at=at),
+            sa.update(SessionRow).where(SessionRow.session_key == session_key).values(updated_at=latest),
             execution_options={**OWN_STATEMENT, "synchronize_session": False},
         )
 
@@ -78,6 +80,22 @@ class SqlSessions:
         self._session.delete(row)
         self._session.flush()
         return True
+
+    def untouched(self, since: datetime, keep: int, limit: int) -> list[str]:
+        """Keys of up to `limit` sessions not written to since then, oldest first; each agent keeps `keep`."""
+        newest_first = (SessionRow.updated_at.desc(), SessionRow.id.desc())
+        place = sa.func.row_number().over(partition_by=SessionRow.agent_pk, order_by=newest_first)
+        ranked = sa.select(
+            SessionRow.session_key, SessionRow.updated_at, SessionRow.id, place.label("place")
+        ).subquery()
+        return list(
+            self._session.scalars(
+                sa.select(ranked.c.session_key)
+                .where(ranked.c.updated_at < since, ranked.c.place > keep)
+                .order_by(ranked.c.updated_at, ranked.c.id)
+                .limit(limit)
+            )
+        )
 
     def listed(self, scope: Scope, limit: int, offset: int) -> list[SessionSummary]:
         """The sessions in `scope`, the last written to first."""

@@ -1,12 +1,15 @@
 """Units of work: one transaction each, on an engine of ours or inside a host's open transaction."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from backscroll.domain.errors import InvalidRequest, StoreUnavailable
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure.engine import begun, ensure_begun, translated
 from backscroll.infrastructure.hooks import IndexedSession
@@ -58,8 +61,35 @@ class EngineStore:
         with begun(self._engine, writing=True) as connection, self._unit(connection) as unit:
             yield unit
 
+    def size(self) -> int:
+        """The database's size in bytes, with its write-ahead log."""
+        with begun(self._engine, writing=False) as connection:
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+            page_size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+            file = connection.exec_driver_sql("SELECT file FROM pragma_database_list WHERE name = 'main'").scalar()
+        log = Path(file + "-wal") if file else None
+        return int(pages * page_size + (log.stat().st_size if log and log.exists() else 0))
+
+    def tidy(self, *, vacuum: bool) -> None:
+        """Lets the database collect its statistics and empty its log; with `vacuum` writes it anew without gaps."""
+        with translated():
+            # Past SQLAlchemy: none of these may run inside a transaction.
+            pooled = self._engine.raw_connection()
+            try:
+                cursor = pooled.cursor()
+                for statement in _TIDYING if vacuum else _TIDYING[1:]:
+                    cursor.execute(statement)
+                cursor.close()
+            except sqlite3.Error as error:
+                raise StoreUnavailable(f"the database refused: {error}") from error
+            finally:
+                pooled.close()
+
     def _unit(self, connection: sa.Connection) -> AbstractContextManager[SqlUnitOfWork]:
         return _unit(connection, "control_fully", self._options)
+
+
+_TIDYING = ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 class ConnectionStore:
@@ -82,6 +112,14 @@ class ConnectionStore:
             ensure_begun(self._connection)
             with _unit(self._connection, "create_savepoint", self._options) as unit:
                 yield unit
+
+    def size(self) -> int:
+        """Not inside a host's transaction: raises `InvalidRequest`."""
+        raise InvalidRequest("maintenance cannot run inside a host's transaction: use the facade that opened the store")
+
+    def tidy(self, *, vacuum: bool) -> None:  # noqa: ARG002 - the port's signature
+        """Not inside a host's transaction: raises `InvalidRequest`."""
+        raise InvalidRequest("maintenance cannot run inside a host's transaction: use the facade that opened the store")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The facade's methods: the only door. Each hands over to one use case; no rule lives here."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from backscroll.domain.drafts import NewMessage
@@ -13,6 +13,8 @@ from backscroll.domain.results import (
     HistoryPage,
     ImportReport,
     IndexReport,
+    MaintenanceReport,
+    PruneReport,
     ReindexReport,
     SearchPage,
     SessionSummary,
@@ -21,6 +23,7 @@ from backscroll.domain.visibility import Requester, VisibilityPolicy
 from backscroll.services.branching import Branching
 from backscroll.services.importing import Importing
 from backscroll.services.indexing import Indexing
+from backscroll.services.maintaining import Maintaining
 from backscroll.services.reading import Reading
 from backscroll.services.searching import Searching
 from backscroll.services.writing import Writing
@@ -50,6 +53,7 @@ class Facade:
         self._searching = Searching(store, policy, redactor, limits, on_pending)
         self._reading = Reading(store, policy, redactor, limits)
         self._indexing = Indexing(store, clock, new_id)
+        self._maintaining = Maintaining(store, clock)
         self._importing = Importing(store, readers, clock, new_id)
 
     def ensure_session(
@@ -276,6 +280,24 @@ class Facade:
     def repair(self, *, progress: Progress | None = None) -> IndexReport:
         """Makes the index agree with the transcripts without touching a message, then compares."""
         return self._indexing.repair(progress)
+
+    def maintain(self, *, vacuum: bool = False) -> MaintenanceReport:
+        """Merges the index, empties the write-ahead log and says what that gained; for quiet hours.
+
+        Args:
+            vacuum: also write the file anew: it shrinks, and deleted text is gone from its pages. Writers wait.
+        """
+        return self._maintaining.maintain(vacuum=vacuum)
+
+    def prune(self, *, older_than: timedelta | datetime, keep: int = 0, dry_run: bool = True) -> PruneReport:
+        """Deletes sessions that nobody has written to for long.
+
+        Args:
+            older_than: an age, or the aware time since when a session must not have been written to.
+            keep: the newest sessions of each agent that stay whatever their age.
+            dry_run: only list them (the default).
+        """
+        return self._maintaining.prune(older_than=older_than, keep=keep, dry_run=dry_run)
 
     def import_transcripts(
         self,

@@ -158,8 +158,7 @@ class _FileImport:
             if not branch.active:
                 unit.messages.activate(branch)
         if self._changed and self._time is not None:
-            session = self._line(unit).session
-            unit.sessions.touch(session.session_key, max(session.updated_at, self._time))
+            unit.sessions.touch(self._line(unit).session.session_key, self._time)
 
     def _stored(self, unit: UnitOfWork) -> bool:
         return unit.sessions.transcript(self._file.session_id) is not None
