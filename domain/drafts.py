@@ -83,7 +83,7 @@ def drafted(value: object) -> Draft:
         role=chosen(value.role, Role, "role"),
         parts=parts_of(value.content),
         message_id=None if value.message_id is None else checked_message_id(value.message_id),
-        parent_id=None if value.parent_id is None else checked_message_id(value.parent_id),
+        parent_id=None if value.parent_id is None else checked_message_id(value.parent_id, "parent_id"),
         created_at=None if value.created_at is None else checked_time(value.created_at, "created_at"),
         metadata=checked_metadata(value.metadata),
     )

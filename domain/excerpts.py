@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from backscroll.domain.analyzer import tokens
 from backscroll.domain.graphemes import boundary_after, boundary_before
@@ -31,26 +32,31 @@ def excerpt(text: str, query: Query, secrets: Iterable[Span], longest: int) -> E
     start, end = _around(shown, first, last, room)
     lead = _ELLIPSIS if start > 0 else ""
     tail = _ELLIPSIS if end < len(shown) else ""
-    places = merged((max(s, start), min(e, end)) for s, e, _ in found if s < end and e > start)
+    whole = [(s, e) for s, e, _ in found if start <= s and e <= end]
+    places = merged(whole or ((max(s, start), min(e, end)) for s, e, _ in found))
     shift = len(lead) - start
     return Excerpt(lead + shown[start:end] + tail, tuple((s + shift, e + shift) for s, e in places))
 
 
 def _densest(found: list[tuple[int, int, int]], room: int) -> Span:
-    """The span, at most `room` long, that holds the most different phrases; of equal ones the shortest, then first."""
-    best: tuple[int, int, Span] = (0, 0, (0, 0))
-    counts: dict[int, int] = {}
-    left = 0
-    for right, (_, end, number) in enumerate(found):
-        counts[number] = counts.get(number, 0) + 1
-        while left < right and (end - found[left][0] > room or counts[found[left][2]] > 1):
-            dropped = found[left][2]
-            counts[dropped] -= 1
-            if not counts[dropped]:
-                del counts[dropped]
-            left += 1
-        start = found[left][0]
-        best = max(best, (len(counts), start - end, (start, end)), key=lambda one: one[:2])
+    """The span, at most `room` long, that holds the most different phrases; of equal ones the shortest, then first.
+
+    The first phrase of all when none is as short as that.
+    """
+    best: tuple[int, int, Span] = (0, 0, found[0][:2] if found else (0, 0))
+    latest: dict[int, int] = {}
+    starts: list[tuple[int, int]] = []
+    # By their ends: a long phrase may begin before a short one and end behind it.
+    for start, end, number in sorted(found, key=lambda one: one[1]):
+        latest[number] = max(start, latest.get(number, start))
+        heappush(starts, (start, number))
+        while starts and (latest.get(starts[0][1]) != starts[0][0] or end - starts[0][0] > room):
+            gone, left_out = heappop(starts)
+            if latest.get(left_out) == gone:
+                del latest[left_out]
+        if starts:
+            first = starts[0][0]
+            best = max(best, (len(latest), first - end, (first, end)), key=lambda one: one[:2])
     return best[2]
 
 

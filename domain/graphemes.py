@@ -7,7 +7,11 @@ selectors, emoji modifiers and tags stay with what precedes them, flags stay in 
 import re
 import unicodedata
 
-_EXTENDS = re.compile("[\u200c\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\u1160-\u11ff\uff9e\uff9f]")
+_EXTENDS = re.compile(
+    "[\u0e33\u0eb3\u1160-\u11ff\u200c\u200d\ud7b0-\ud7ff\ufe00-\ufe0f\uff9e\uff9f"
+    "\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
+)
+_LEADING_HANGUL = re.compile("[\u1100-\u115f\ua960-\ua97c][\u1100-\u115f\ua960-\ua97c\uac00-\ud7a3]")
 _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")
 _LONGEST = 64
 """Clusters longer than this (no writing has any) may be cut, so that the search for a boundary ends."""
@@ -33,6 +37,8 @@ def cut(text: str, longest: int, mark: str = "…") -> str:
     """`text`, or as much of its beginning as leaves `longest` characters with `mark` at the end."""
     if len(text) <= longest:
         return text
+    if longest < len(mark):
+        return mark[: max(longest, 0)]
     return text[: boundary_before(text, longest - len(mark))] + mark
 
 
@@ -43,6 +49,8 @@ def _is_boundary(text: str, index: int) -> bool:
     if before.isascii() and after.isascii():
         return (before, after) != ("\r", "\n")
     if _EXTENDS.match(after) or before == "\u200d" or unicodedata.category(after)[0] == "M":
+        return False
+    if _LEADING_HANGUL.match(text, index - 1):
         return False
     if _FLAG.match(after):
         run = 0

@@ -38,7 +38,7 @@ def agent_for(session_key: str, given: object = None) -> str:
             raise InvalidRequest(
                 f"session_key {session_key!r} names no agent: use agent:<agent_id>:<rest>, or give agent_id"
             )
-        return named
+        return checked_name(named, "the agent in session_key")
     agent = checked_name(given, "agent_id")
     if named is not None and named != agent:
         raise InvalidRequest(f"agent_id {agent!r} contradicts the session_key, which names {named!r}")

@@ -85,7 +85,10 @@ def part_from_dict(data: Mapping[str, object]) -> Part:
     if unknown := sorted(set(values) - set(allowed)):
         raise InvalidRequest(f"a {kind.type} part has no field {unknown[0]!r}; it has {', '.join(allowed)}")
     if "arguments" in values and not isinstance(values["arguments"], str):
-        values["arguments"] = json.dumps(values["arguments"], ensure_ascii=False)
+        try:
+            values["arguments"] = json.dumps(values["arguments"], ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidRequest(f"{kind.type}.arguments must be plain JSON data: {error}") from error
     try:
         return _cleaned(kind(**values))  # type: ignore[arg-type]
     except TypeError as error:

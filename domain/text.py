@@ -17,6 +17,7 @@ MAX_ID = 256
 MAX_TITLE = 1_000
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_ESCAPED_NUL = re.compile(r"(\\\\)|\\u0000")
 _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -43,11 +44,11 @@ def checked_name(value: object, what: str, longest: int = MAX_ID) -> str:
     return value
 
 
-def checked_message_id(value: object) -> str:
+def checked_message_id(value: object, what: str = "message_id") -> str:
     """A message id as it is stored: cleaned like text (programs write what they like), then bounded like a name."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"message_id must be a string, not {type(value).__name__}")
-    return checked_name(storable(value), "message_id")
+        raise InvalidRequest(f"{what} must be a string, not {type(value).__name__}")
+    return checked_name(storable(value), what)
 
 
 def checked_title(value: object) -> str:
@@ -67,7 +68,8 @@ def checked_metadata(value: object) -> dict[str, object]:
         raise InvalidRequest(f"metadata must be a mapping, not {type(value).__name__}")
     try:
         text = json.dumps(dict(value), ensure_ascii=False, allow_nan=False)
+        # JSON writes a NUL as an escape; an escaped backslash before "u0000" is none.
+        cleaned: dict[str, object] = json.loads(storable(_ESCAPED_NUL.sub(lambda found: found[1] or REPLACEMENT, text)))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequest(f"metadata must be plain JSON data: {error}") from error
-    cleaned: dict[str, object] = json.loads(storable(text))
     return cleaned

@@ -145,8 +145,19 @@ class Scope:
         unrestricted = self.others is not None and self.others.enabled and self.others.allow is None
         return self.agent_id is not None and self.same_agent and unrestricted
 
+    def reach(self, sessions: Iterable[Session]) -> set[str]:
+        """The keys of the tree below the requester's own session, among all `sessions`, as far as it is in scope.
+
+        It ends at a session that is not in scope itself: what lies behind would tell of it.
+        """
+        if self.own_key is None or self.tree is Tree.NONE:
+            return set()
+        same_agent = self.tree is Tree.SAME_AGENT
+        followed = (one for one in sessions if not one.incognito and (not same_agent or one.agent_id == self.agent_id))
+        return descendants(self.own_key, {one.session_key: (one.spawned_by, one.owner) for one in followed})
+
     def admits(self, session: Session, tree: Iterable[str] = ()) -> bool:
-        """Whether `session` is in scope; `tree` holds the keys below the requester's own (see `descendants`)."""
+        """Whether `session` is in scope; `tree` is what `reach` gives."""
         if session.session_key == self.own_key:
             return True
         if session.incognito:

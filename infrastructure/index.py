@@ -8,13 +8,14 @@ import sqlalchemy as sa
 from backscroll.domain.model import Session
 from backscroll.domain.ports import Match, Progress, Reindexed, SearchRequest
 from backscroll.domain.query import Order
+from backscroll.domain.ranking import bm25
 from backscroll.domain.results import IndexReport, Problem
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import checks, fts, mapping, pending
 from backscroll.infrastructure.hooks import IndexedSession
-from backscroll.infrastructure.rows import AgentRow, IndexStateRow, MessageRow, PendingRow, SessionRow, TranscriptRow
-from backscroll.infrastructure.scopes import ScopeSql, narrow_tokens, scope_sql
-from backscroll.infrastructure.types import micros
+from backscroll.infrastructure.matching import Matching, matching
+from backscroll.infrastructure.rows import IndexStateRow, MessageRow, PendingRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.scopes import scope_sql
 
 
 class SqlIndex:
@@ -26,81 +27,65 @@ class SqlIndex:
 
     def search(self, request: SearchRequest) -> list[Match]:
         """The best `request.limit` matches in scope, best first."""
-        plan = self._plan(request)
-        if plan is None:
+        found = matching(self._session.connection(), request)
+        if found is None:
             return []
-        scores = {pk: -rank for pk, rank in self._session.execute(sa.text(plan.condition), plan.params)}
+        # The index weighs words by all it holds, which would let a score tell of hidden messages.
+        everything = request.scope.admits_every_agent
+        scores = (self._ranked_by_index if everything else self._ranked_by_the_visible)(request, found)
         rows = self._session.execute(
             sa.select(MessageRow, SessionRow.session_key, TranscriptRow.session_id)
             .join(TranscriptRow, TranscriptRow.id == MessageRow.transcript_pk)
             .join(SessionRow, SessionRow.id == TranscriptRow.session_pk)
             .where(MessageRow.id.in_(scores))
         )
-        found = {
+        matches = {
             row.id: Match(session_key=key, message=mapping.message(row, session_id, None), score=scores[row.id])
             for row, key, session_id in rows
         }
-        return [found[pk] for pk in scores]
+        return [matches[pk] for pk in scores]
 
-    def _plan(self, request: SearchRequest) -> ScopeSql | None:
-        """The statement that gives the best matches' keys and ranks; None when nothing can match."""
-        connection = self._session.connection()
-        conditions = ["m.active = 1"]
-        params: dict[str, object] = {"limit": request.limit, "bound": self._rank_bound}
-        join = ""
-        if request.session is not None:
-            pk = self._session.scalar(
-                sa.select(SessionRow.id).where(SessionRow.session_key == request.session.session_key)
-            )
-            tokens: list[str] | None = [f"s{pk}"]
-        else:
-            tokens = narrow_tokens(connection, request.scope)
-            if tokens is None and not request.scope.admits_every_agent:
-                allowed = scope_sql(connection, request.scope)
-                conditions.append(allowed.condition)
-                params |= allowed.params
-                join = (
-                    " CROSS JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk"
-                    " CROSS JOIN backscroll_sessions AS s ON s.id = t.session_pk"
-                )
-        agents: list[str] = []
-        if request.agents is not None:
-            keys = self._session.scalars(sa.select(AgentRow.id).where(AgentRow.agent_id.in_(request.agents)))
-            agents = [f"a{pk}" for pk in keys]
-        if tokens == [] or (request.agents is not None and not agents):
-            return None
-        params["match"] = fts.match_expression(request.query, tokens or (), agents)
-        for name, role in enumerate(request.roles):
-            params[f"role{name}"] = str(role)
-        conditions.append(f"m.role IN ({', '.join(f':role{name}' for name in range(len(request.roles)))})")
-        if request.since is not None:
-            conditions.append("m.created_at >= :since")
-            params["since"] = micros(request.since)
-        if request.until is not None:
-            conditions.append("m.created_at < :until")
-            params["until"] = micros(request.until)
-        if request.leave_out is not None:
-            session_id, stretch = request.leave_out
-            conditions.append(
-                "NOT (m.transcript_pk = (SELECT id FROM backscroll_transcripts WHERE session_id = :left_out)"
-                " AND m.depth BETWEEN :first AND :last)"
-            )
-            params |= {"left_out": session_id, "first": stretch.first, "last": stretch.last}
-        newest = request.order is Order.NEWEST
-        order = "m.created_at DESC, m.id DESC LIMIT :limit" if newest else f"{fts.INDEX}.rowid DESC LIMIT :bound"
-        candidates = (
-            f"SELECT m.id, m.created_at FROM {fts.INDEX}"
-            f" CROSS JOIN backscroll_messages AS m ON m.id = {fts.INDEX}.rowid{join}"
-            f" WHERE {fts.INDEX} MATCH :match AND {' AND '.join(conditions)} ORDER BY {order}"
-        )
-        best = "" if newest else f"{fts.INDEX}.rank, "
-        return ScopeSql(
-            f"WITH candidate(id, created_at) AS MATERIALIZED ({candidates})"
+    def _candidates(self, request: SearchRequest) -> tuple[str, int]:
+        """Which matches are ranked: by time the newest that are asked for, else the last stored, up to a bound."""
+        if request.order is Order.NEWEST:
+            return "ORDER BY m.created_at DESC, m.id DESC LIMIT :bound", request.limit
+        return f"ORDER BY {fts.INDEX}.rowid DESC LIMIT :bound", self._rank_bound
+
+    def _ranked_by_index(self, request: SearchRequest, found: Matching) -> dict[int, float]:
+        """The best matches and their scores, as FTS5's own bm25 has them."""
+        order, bound = self._candidates(request)
+        best = "" if request.order is Order.NEWEST else f"{fts.INDEX}.rank, "
+        statement = (
+            f"WITH candidate(id, created_at) AS MATERIALIZED (SELECT m.id, m.created_at {found.source} {order})"
             f" SELECT c.id, {fts.INDEX}.rank FROM {fts.INDEX} CROSS JOIN candidate AS c ON c.id = {fts.INDEX}.rowid"
             f" WHERE {fts.INDEX} MATCH :match AND {fts.INDEX}.rowid >= (SELECT min(id) FROM candidate)"
-            f" ORDER BY {best}c.created_at DESC, c.id DESC LIMIT :limit",
-            params,
+            f" ORDER BY {best}c.created_at DESC, c.id DESC LIMIT :limit"
         )
+        params = {**found.params, "match": found.expression(request.query), "bound": bound, "limit": request.limit}
+        return {pk: -rank for pk, rank in self._session.execute(sa.text(statement), params)}
+
+    def _ranked_by_the_visible(self, request: SearchRequest, found: Matching) -> dict[int, float]:
+        """The best matches and their scores, from what the requester may see alone."""
+        order, bound = self._candidates(request)
+        statement = sa.text(f"SELECT m.id, m.created_at, m.text {found.source} {order}")
+        params = {**found.params, "match": found.expression(request.query), "bound": bound}
+        rows = self._session.execute(statement, params).all()
+        if not rows:
+            return {}
+        # One phrase weighs the same in every match, however often it occurs.
+        several = len(request.query.phrases) > 1
+        counts = [self._frequency(found, phrase) if several else 1 for phrase in request.query.phrases]
+        scores = bm25(request.query, [row.text for row in rows], counts, self._rank_bound)
+        ranked = [(score, row.created_at, row.id) for score, row in zip(scores, rows, strict=True)]
+        if request.order is Order.RELEVANCE:
+            ranked.sort(reverse=True)
+        return {pk: score for score, _, pk in ranked[: request.limit]}
+
+    def _frequency(self, found: Matching, phrase: tuple[str, ...]) -> int:
+        """In how many visible messages a phrase occurs, counted up to the rank bound."""
+        statement = sa.text(f"SELECT count(*) FROM (SELECT 1 {found.source} LIMIT :bound)")
+        params = {**found.params, "match": found.alone(phrase), "bound": self._rank_bound}
+        return int(self._session.execute(statement, params).scalar_one())
 
     def is_pending(self, scope: Scope, session: Session | None) -> bool:
         """Whether a transcript in scope (of that session, if one is given) waits to be reindexed."""

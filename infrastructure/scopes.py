@@ -8,10 +8,11 @@ from backscroll.domain.visibility import Scope, Tree
 from backscroll.infrastructure.rows import AgentRow
 
 # Both kinds of parent, each by its own index; UNION drops what was met before, so that loops end.
+# A session that is not in scope itself is not followed: what lies behind would tell of it.
 _TREE = """WITH RECURSIVE below(key) AS (
     VALUES (:own_key)
-    UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.spawned_by = below.key
-    UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.owner = below.key
+    UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.spawned_by = below.key WHERE {followed}
+    UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.owner = below.key WHERE {followed}
 ) SELECT key FROM below"""
 _NOT_INCOGNITO = "s.incognito = 0"
 MOST_TOKENS = 64
@@ -37,11 +38,11 @@ def scope_sql(connection: sa.Connection, scope: Scope) -> ScopeSql:
     if agents := admitted_agents(connection, scope):
         reach.append(f"s.agent_pk IN ({', '.join(map(str, agents))})")
     if scope.tree is not Tree.NONE:
-        tree = f"s.session_key IN ({_TREE})"
+        followed = "c.incognito = 0"
         if scope.tree is Tree.SAME_AGENT:
-            tree += " AND s.agent_pk = (SELECT id FROM backscroll_agents WHERE agent_id = :own_agent)"
+            followed += " AND c.agent_pk = (SELECT id FROM backscroll_agents WHERE agent_id = :own_agent)"
             params["own_agent"] = scope.agent_id
-        reach.append(tree)
+        reach.append(f"s.session_key IN ({_TREE.format(followed=followed)})")
     condition = "s.session_key = :own_key"
     if reach:
         condition += f" OR ({_NOT_INCOGNITO} AND ({' OR '.join(f'({one})' for one in reach)}))"

@@ -1,0 +1,86 @@
+"""Which messages match a search and may be seen, as one piece of SQL that every ranking starts from."""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from backscroll.domain.ports import SearchRequest
+from backscroll.domain.query import Match, Query
+from backscroll.infrastructure import fts
+from backscroll.infrastructure.rows import AgentRow, SessionRow
+from backscroll.infrastructure.scopes import MOST_TOKENS, narrow_tokens, scope_sql
+from backscroll.infrastructure.types import Json, micros
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """The tables and conditions behind a SELECT of matching messages (`m`), with their parameters.
+
+    `tokens` and `agents` are the index tokens that narrow the match itself.
+    """
+
+    source: str
+    params: dict[str, object]
+    tokens: tuple[str, ...]
+    agents: tuple[str, ...]
+
+    def expression(self, query: Query) -> str:
+        """What to ask the index for `query` in this scope; the parameter `match`."""
+        return fts.match_expression(query, self.tokens, self.agents)
+
+    def alone(self, phrase: tuple[str, ...]) -> str:
+        """What to ask the index for one phrase in this scope."""
+        return self.expression(Query((phrase,), Match.ALL))
+
+
+def matching(connection: sa.Connection, request: SearchRequest) -> Matching | None:
+    """The messages that a request is about; None when no message can be."""
+    conditions = ["m.active = 1"]
+    params: dict[str, object] = {}
+    by_session: list[str] = []
+    if request.session is not None:
+        key = SessionRow.session_key == request.session.session_key
+        tokens: list[str] | None = [f"s{connection.scalar(sa.select(SessionRow.id).where(key))}"]
+    else:
+        tokens = narrow_tokens(connection, request.scope)
+        if tokens is None and not request.scope.admits_every_agent:
+            allowed = scope_sql(connection, request.scope)
+            by_session.append(allowed.condition)
+            params |= allowed.params
+    agents: list[int] = []
+    if request.agents is not None:
+        names = sa.func.json_each(sa.literal(list(request.agents), Json)).table_valued("value")
+        agents = list(connection.scalars(sa.select(AgentRow.id).where(AgentRow.agent_id.in_(sa.select(names.c.value)))))
+        if len(agents) > MOST_TOKENS:
+            by_session.append(f"s.agent_pk IN ({', '.join(map(str, agents))})")
+    if tokens == [] or (request.agents is not None and not agents):
+        return None
+    conditions.append(f"m.role IN ({', '.join(f':role{place}' for place in range(len(request.roles)))})")
+    params |= {f"role{place}": str(role) for place, role in enumerate(request.roles)}
+    if request.since is not None:
+        conditions.append("m.created_at >= :since")
+        params["since"] = micros(request.since)
+    if request.until is not None:
+        conditions.append("m.created_at < :until")
+        params["until"] = micros(request.until)
+    if request.leave_out is not None:
+        session_id, stretch = request.leave_out
+        conditions.append(
+            "NOT (m.transcript_pk = (SELECT id FROM backscroll_transcripts WHERE session_id = :left_out)"
+            " AND m.depth BETWEEN :first AND :last)"
+        )
+        params |= {"left_out": session_id, "first": stretch.first, "last": stretch.last}
+    join = _SESSION if by_session else ""
+    # From the index to the messages, never the other way round, whatever the planner may think.
+    source = (
+        f"FROM {fts.INDEX} CROSS JOIN backscroll_messages AS m ON m.id = {fts.INDEX}.rowid{join}"
+        f" WHERE {fts.INDEX} MATCH :match AND {' AND '.join(conditions + by_session)}"
+    )
+    few = agents if len(agents) <= MOST_TOKENS else []
+    return Matching(source, params, tuple(tokens or ()), tuple(f"a{pk}" for pk in few))
+
+
+_SESSION = (
+    " CROSS JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk"
+    " CROSS JOIN backscroll_sessions AS s ON s.id = t.session_pk"
+)
