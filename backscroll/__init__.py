@@ -1,6 +1,7 @@
 """Backscroll keeps the transcripts of agent and chat sessions, finds what was said, and reopens it."""
 
 from backscroll.bootstrap import Backscroll
+from backscroll.domain.audit import Action, AuditEvent
 from backscroll.domain.drafts import NewMessage
 from backscroll.domain.errors import (
     BackscrollError,
@@ -33,7 +34,9 @@ from backscroll.domain.visibility import Requester, Visibility
 from backscroll.infrastructure.settings import Settings
 
 __all__ = [
+    "Action",
     "AttachmentPart",
+    "AuditEvent",
     "Backscroll",
     "BackscrollError",
     "Branch",

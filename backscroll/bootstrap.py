@@ -10,10 +10,11 @@ from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sa
 
+from backscroll.domain.audit import Audit, no_audit
 from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.ids import new_id
 from backscroll.domain.ports import Redactor, Store
-from backscroll.infrastructure import migrate
+from backscroll.infrastructure import migrate, sqlite_checks
 from backscroll.infrastructure.engine import begun, create_engine, with_begin
 from backscroll.infrastructure.importers import readers
 from backscroll.infrastructure.redaction import PatternRedactor
@@ -30,6 +31,7 @@ class _Wiring:
 
     settings: Settings
     redactor: Redactor
+    audit: Audit
     options: StoreOptions
 
 
@@ -50,6 +52,7 @@ class Backscroll(Facade):
             clock=wiring.options.clock,
             new_id=wiring.options.new_id,
             on_pending=on_pending,
+            audit=wiring.audit,
         )
         self._wiring = wiring
         self._on_pending = on_pending
@@ -57,7 +60,12 @@ class Backscroll(Facade):
 
     @classmethod
     def open(
-        cls, target: str | sa.Engine | Settings | None = None, *, migrate: bool = True, redactor: Redactor | None = None
+        cls,
+        target: str | sa.Engine | Settings | None = None,
+        *,
+        migrate: bool = True,
+        redactor: Redactor | None = None,
+        audit: Audit = no_audit,
     ) -> Self:
         """Opens a store.
 
@@ -66,6 +74,7 @@ class Backscroll(Facade):
                 `BACKSCROLL_*` environment variables. An engine given stays the host's: it is never closed or changed.
             migrate: bring the schema up to date. With False an outdated one raises `SchemaOutdated`.
             redactor: finds the secrets to be masked; the built-in patterns if left out.
+            audit: is told of every read, answered or refused, before the answer is given.
 
         Raises `StoreUnavailable` when the database cannot be used.
         """
@@ -92,7 +101,7 @@ class Backscroll(Facade):
         store = EngineStore(engine, options)
         worker = Worker(Indexing(store, _now, new_id).work)
         wake = worker.wake if settings.background_reindex else _leave_pending
-        scroll = cls(store, _Wiring(settings, redactor or PatternRedactor(), options), wake)
+        scroll = cls(store, _Wiring(settings, redactor or PatternRedactor(), audit, options), wake)
         scroll._at_close = [worker.close, *at_close]
         return scroll
 
@@ -149,6 +158,7 @@ def _settings(target: object) -> Settings:
 
 def _prepare(engine: sa.Engine, *, upgrade: bool) -> None:
     """Sees to the schema. A current one is only read: opening never waits for a writer then."""
+    sqlite_checks.check_library()
     with begun(engine, writing=False) as connection:
         if migrate.revision(connection) == migrate.HEAD:
             return

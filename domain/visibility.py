@@ -177,7 +177,9 @@ class VisibilityPolicy:
     sandbox_visibility: SandboxVisibility = SandboxVisibility.SPAWNED
 
     def scope(self, requester: Requester) -> Scope:
-        """What `requester` may see under this policy."""
+        """What `requester` may see under this policy; raises `InvalidRequest` for anything but a `Requester`."""
+        if not isinstance(requester, Requester):
+            raise InvalidRequest(f"requester must be a Requester, not {type(requester).__name__}")
         if requester.is_operator:
             return Scope(own_key=None, everything=True)
         spawned_only = requester.sandboxed and self.sandbox_visibility is SandboxVisibility.SPAWNED

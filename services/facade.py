@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from backscroll.domain.audit import Audit, no_audit
 from backscroll.domain.drafts import NewMessage
 from backscroll.domain.limits import Limits
 from backscroll.domain.model import Branch, Message, Reset, Session
@@ -21,6 +22,7 @@ from backscroll.domain.results import (
 )
 from backscroll.domain.visibility import Requester, VisibilityPolicy
 from backscroll.services.branching import Branching
+from backscroll.services.guarding import Guard
 from backscroll.services.importing import Importing
 from backscroll.services.indexing import Indexing
 from backscroll.services.maintaining import Maintaining
@@ -47,11 +49,13 @@ class Facade:
         clock: Clock,
         new_id: NewId,
         on_pending: Callable[[], None],
+        audit: Audit = no_audit,
     ) -> None:
+        guard = Guard(policy, audit, clock)
         self._writing = Writing(store, clock, new_id)
         self._branching = Branching(store, clock, new_id)
-        self._searching = Searching(store, policy, redactor, limits, on_pending)
-        self._reading = Reading(store, policy, redactor, limits)
+        self._searching = Searching(store, guard, redactor, limits, on_pending)
+        self._reading = Reading(store, guard, redactor, limits)
         self._indexing = Indexing(store, clock, new_id)
         self._maintaining = Maintaining(store, clock)
         self._importing = Importing(store, readers, clock, new_id)

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from backscroll.domain.errors import InvalidRequest, SessionMismatch, SessionNotFound
+from backscroll.domain.audit import Action
+from backscroll.domain.errors import InvalidRequest, SessionMismatch
 from backscroll.domain.keys import checked_key
 from backscroll.domain.limits import Limits, checked_limit, checked_offset
 from backscroll.domain.model import Line, Message, Role
@@ -10,7 +11,8 @@ from backscroll.domain.paths import Stretch, closed_interval, current_view, wind
 from backscroll.domain.ports import Redactor, Store, UnitOfWork
 from backscroll.domain.results import HistoryPage, SessionSummary
 from backscroll.domain.text import checked_message_id, checked_name
-from backscroll.domain.visibility import Requester, VisibilityPolicy
+from backscroll.domain.visibility import Requester
+from backscroll.services.guarding import Guard
 from backscroll.services.showing import Presenter, fitting, json_bytes, shorter_message
 
 
@@ -27,9 +29,9 @@ class _Cut:
 class Reading:
     """The use cases that reopen and list."""
 
-    def __init__(self, store: Store, policy: VisibilityPolicy, redactor: Redactor, limits: Limits) -> None:
+    def __init__(self, store: Store, guard: Guard, redactor: Redactor, limits: Limits) -> None:
         self._store = store
-        self._policy = policy
+        self._guard = guard
         self._redactor = redactor
         self._limits = limits
 
@@ -56,8 +58,12 @@ class Reading:
             raise InvalidRequest("message_id and offset exclude each other: page on with before")
         if end is not None and (offset or anchor is not None):
             raise InvalidRequest("before goes with neither offset nor message_id")
-        with self._store.reading() as unit:
+        watched = self._guard.watched(
+            Action.HISTORY, requester, session_key=key, session_id=wanted, message_id=anchor or end
+        )
+        with watched as shown, self._store.reading() as unit:
             line = self._visible_line(unit, key, wanted, requester)
+            shown.append(key)
             page = HistoryPage(session_key=key, session_id=line.transcript.session_id)
             named = anchor if anchor is not None else end
             if named is None:
@@ -72,9 +78,7 @@ class Reading:
         return self._page(replace(page, total=total), cut, offset if named is None else None)
 
     def _visible_line(self, unit: UnitOfWork, key: str, session_id: str | None, requester: Requester) -> Line:
-        session = unit.sessions.visible(key, self._policy.scope(requester))
-        if session is None:
-            raise SessionNotFound
+        session = self._guard.session(unit, key, self._guard.scope(requester))
         line = unit.messages.line(session_id or session.session_id)
         if line is None or line.session.session_key != key:
             raise SessionMismatch
@@ -101,8 +105,9 @@ class Reading:
         limit = checked_limit(limit, self._limits.listed_sessions, self._limits.listed_sessions_max)
         offset = checked_offset(offset)
         presenter = Presenter(self._redactor, self._limits.message_chars)
-        with self._store.reading() as unit:
-            listed = unit.sessions.listed(self._policy.scope(requester), limit, offset)
+        with self._guard.watched(Action.SESSIONS, requester) as shown, self._store.reading() as unit:
+            listed = unit.sessions.listed(self._guard.scope(requester), limit, offset)
+            shown += [one.session_key for one in listed]
         return [replace(one, title=presenter.mask(one.title) if one.title else one.title) for one in listed]
 
 

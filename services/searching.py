@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from backscroll.domain.audit import Action
 from backscroll.domain.drafts import checked_time, chosen
-from backscroll.domain.errors import InvalidRequest, SessionNotFound
+from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.excerpts import excerpt
 from backscroll.domain.keys import checked_key
 from backscroll.domain.limits import Limits, checked_limit
@@ -16,7 +17,8 @@ from backscroll.domain.ports import Redactor, SearchRequest, Store, UnitOfWork
 from backscroll.domain.query import Match, Order, Query
 from backscroll.domain.results import Hit, SearchPage
 from backscroll.domain.text import checked_name
-from backscroll.domain.visibility import Requester, VisibilityPolicy
+from backscroll.domain.visibility import Requester
+from backscroll.services.guarding import Guard
 from backscroll.services.showing import fitting, json_bytes
 
 
@@ -26,14 +28,14 @@ class Searching:
     def __init__(
         self,
         store: Store,
-        policy: VisibilityPolicy,
+        guard: Guard,
         redactor: Redactor,
         limits: Limits,
         on_pending: Callable[[], None],
     ) -> None:
         self._on_pending = on_pending
         self._store = store
-        self._policy = policy
+        self._guard = guard
         self._redactor = redactor
         self._limits = limits
 
@@ -61,13 +63,14 @@ class Searching:
         end = None if until is None else checked_time(until, "until")
         if start is not None and end is not None and start > end:
             raise InvalidRequest("since must not be later than until")
-        scope = self._policy.scope(requester)
+        scope = self._guard.scope(requester)
         names = None if agents is None else tuple(checked_name(one, "agents") for one in _listed(agents, "agents"))
         spoken = _spoken(roles)
-        with self._store.reading() as unit:
-            session = None if key is None else unit.sessions.visible(key, scope)
-            if key is not None and session is None:
-                raise SessionNotFound
+        with (
+            self._guard.watched(Action.SEARCH, requester, query=query, session_key=key) as shown,
+            self._store.reading() as unit,
+        ):
+            session = None if key is None else self._guard.session(unit, key, scope)
             request = SearchRequest(
                 query=asked,
                 scope=scope,
@@ -82,6 +85,7 @@ class Searching:
             )
             found = unit.index.search(request)
             indexing = unit.index.is_pending(scope, session)
+            shown += [one.session_key for one in found[:limit]]
         if indexing:
             self._on_pending()
         hits = [self._hit(one, asked) for one in found[:limit]]
