@@ -63,6 +63,7 @@ class Backscroll(Facade):
         cls,
         target: str | sa.Engine | Settings | None = None,
         *,
+        settings: Settings | None = None,
         migrate: bool = True,
         redactor: Redactor | None = None,
         audit: Audit = no_audit,
@@ -72,13 +73,14 @@ class Backscroll(Facade):
         Args:
             target: a database URL, a host's SQLAlchemy engine, or `Settings`; left out, settings come from the
                 `BACKSCROLL_*` environment variables. An engine given stays the host's: it is never closed or changed.
+            settings: for an engine that is given, or to override the environment for a URL.
             migrate: bring the schema up to date. With False an outdated one raises `SchemaOutdated`.
             redactor: finds the secrets to be masked; the built-in patterns if left out.
             audit: is told of every read, answered or refused, before the answer is given.
 
-        Raises `StoreUnavailable` when the database cannot be used.
+        Raises `StoreUnavailable` when the database cannot be used, and `InvalidRequest` for a setting that is wrong.
         """
-        settings = _settings(target)
+        settings = _settings(target, settings)
         if isinstance(target, sa.Engine):
             engine, at_close = with_begin(target), []
         else:
@@ -146,23 +148,26 @@ def _leave_pending() -> None:
     """A host that schedules its own work calls `reindex()` when it likes."""
 
 
-def _settings(target: object) -> Settings:
-    if target is None or isinstance(target, sa.Engine):
-        return Settings()
+def _settings(target: object, given: Settings | None = None) -> Settings:
     if isinstance(target, Settings):
         return target
-    if isinstance(target, str):
-        return Settings(database_url=target)
-    raise InvalidRequest(f"open takes a URL, an Engine or Settings, not {type(target).__name__}")
+    if target is not None and not isinstance(target, str | sa.Engine):
+        raise InvalidRequest(f"open takes a URL, an Engine or Settings, not {type(target).__name__}")
+    try:
+        settings = given or Settings()
+    except ValueError as error:
+        raise InvalidRequest(f"a setting is wrong: {error}") from error
+    return settings.model_copy(update={"database_url": target}) if isinstance(target, str) else settings
 
 
 def _prepare(engine: sa.Engine, *, upgrade: bool) -> None:
     """Sees to the schema. A current one is only read: opening never waits for a writer then."""
     sqlite_checks.check_library()
     with begun(engine, writing=False) as connection:
-        if migrate.revision(connection) == migrate.HEAD:
+        found = migrate.revision(connection)
+        if found == migrate.HEAD:
             return
-        if not upgrade:
+        if not upgrade or found not in (None, *migrate.KNOWN):
             migrate.require_current(connection)
     with begun(engine, writing=True) as connection:
         migrate.upgrade(connection)
