@@ -5,11 +5,13 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from backscroll.domain.errors import SchemaOutdated, StoreUnavailable
+from backscroll.infrastructure.engine import ensure_begun
 from backscroll.infrastructure.fts import INDEX
 from backscroll.infrastructure.rows import PREFIX, VERSION_TABLE
 
-HEAD = "0002"
-"""This release's revision. Known without reading the scripts, so that opening a current store stays cheap."""
+KNOWN = ("0001", "0002")
+"""The revisions in order. Known without reading the scripts, so that opening a current store stays cheap."""
+HEAD = KNOWN[-1]
 _FOLDER = Path(__file__).parent.parent
 # Beside this package lies "migrations"; a checkout reached by its real path has the same folder as "alembic".
 SCRIPTS = next(path for name in ("migrations", "alembic") if (path := _FOLDER / name).joinpath("env.py").exists())
@@ -30,6 +32,10 @@ def revision(connection: sa.Connection) -> str | None:
 def require_current(connection: sa.Connection) -> None:
     """Raises `SchemaOutdated` unless the store is at this release's revision."""
     found = revision(connection)
+    if found is not None and found not in KNOWN:
+        raise SchemaOutdated(
+            f"the store is at schema revision {found}, which this release does not know: it was written by a newer one"
+        )
     if found != HEAD:
         raise SchemaOutdated(
             f"the store is at schema revision {found or 'none'}, this release needs {HEAD}: run `backscroll migrate`"
@@ -44,6 +50,7 @@ def upgrade(connection: sa.Connection, to: str = "head") -> None:
     from alembic import command
 
     require_fts5(connection)
+    ensure_begun(connection)
     command.upgrade(_config(connection), to)
 
 
@@ -51,14 +58,19 @@ def downgrade(connection: sa.Connection, to: str) -> None:
     """Takes the schema back to a revision, inside the connection's transaction; transcripts stay."""
     from alembic import command
 
+    ensure_begun(connection)
     command.downgrade(_config(connection), to)
 
 
 def require_fts5(connection: sa.Connection) -> None:
     """Raises `StoreUnavailable` unless this SQLite can hold the index."""
-    options = {name for (name,) in connection.exec_driver_sql("PRAGMA compile_options")}
-    if "ENABLE_FTS5" not in options:
+    if "ENABLE_FTS5" not in compile_options(connection):
         raise StoreUnavailable("this SQLite library was built without FTS5, which the index needs")
+
+
+def compile_options(connection: sa.Connection) -> set[str]:
+    """What this SQLite library was built with."""
+    return {name for (name,) in connection.exec_driver_sql("PRAGMA compile_options")}
 
 
 def _config(connection: sa.Connection):  # type: ignore[no-untyped-def]

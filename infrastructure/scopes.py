@@ -7,13 +7,21 @@ import sqlalchemy as sa
 from backscroll.domain.visibility import Scope, Tree
 from backscroll.infrastructure.rows import AgentRow
 
-# Both kinds of parent, each by its own index; UNION drops what was met before, so that loops end.
-# A session that is not in scope itself is not followed: what lies behind would tell of it.
+# A session is in the tree if one of its two kinds of parent leads up to the requester's own. Asked upwards, of each
+# session met, it costs the height of the tree and not its size. UNION drops what was met before, so that loops end. A
+# session that is not in scope itself is not followed: what lies behind would tell of it.
+_IN_TREE = """EXISTS (WITH RECURSIVE above(key) AS (
+    SELECT s.spawned_by UNION SELECT s.owner
+    UNION SELECT c.spawned_by FROM above JOIN backscroll_sessions AS c ON c.session_key = above.key WHERE {followed}
+    UNION SELECT c.owner FROM above JOIN backscroll_sessions AS c ON c.session_key = above.key WHERE {followed}
+) SELECT 1 FROM above WHERE key = :own_key)"""
+# The same downwards, to list a small tree without a look at any other session; a large one is given up early.
 _TREE = """WITH RECURSIVE below(key) AS (
     VALUES (:own_key)
     UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.spawned_by = below.key WHERE {followed}
     UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.owner = below.key WHERE {followed}
-) SELECT key FROM below"""
+    LIMIT :most
+) SELECT s.id FROM below JOIN backscroll_sessions AS s ON s.session_key = below.key"""
 _NOT_INCOGNITO = "s.incognito = 0"
 MOST_TOKENS = 64
 """Wider scopes are joined instead: each token costs the index one more list to merge."""
@@ -38,11 +46,8 @@ def scope_sql(connection: sa.Connection, scope: Scope) -> ScopeSql:
     if agents := admitted_agents(connection, scope):
         reach.append(f"s.agent_pk IN ({', '.join(map(str, agents))})")
     if scope.tree is not Tree.NONE:
-        followed = "c.incognito = 0"
-        if scope.tree is Tree.SAME_AGENT:
-            followed += " AND c.agent_pk = (SELECT id FROM backscroll_agents WHERE agent_id = :own_agent)"
-            params["own_agent"] = scope.agent_id
-        reach.append(f"s.session_key IN ({_TREE.format(followed=followed)})")
+        reach.append(f"{_followed('s', scope)} AND {_IN_TREE.format(followed=_followed('c', scope))}")
+        params["own_agent"] = scope.agent_id
     condition = "s.session_key = :own_key"
     if reach:
         condition += f" OR ({_NOT_INCOGNITO} AND ({' OR '.join(f'({one})' for one in reach)}))"
@@ -63,12 +68,18 @@ def narrow_tokens(connection: sa.Connection, scope: Scope) -> list[str] | None:
         return None
     agents = admitted_agents(connection, scope)
     tokens = [f"a{pk}" for pk in agents]
-    beside = ScopeSql("s.session_key = :own_key", {"own_key": scope.own_key})
-    if scope.tree is not Tree.NONE:
-        beside = scope_sql(connection, Scope(scope.own_key, scope.agent_id, tree=scope.tree))
-    sessions = connection.execute(
-        sa.text(f"SELECT s.id FROM backscroll_sessions AS s WHERE {beside.condition} LIMIT {MOST_TOKENS + 1}"),
-        beside.params,
-    )
-    tokens += [f"s{pk}" for (pk,) in sessions]
+    if scope.tree is Tree.NONE:
+        statement = "SELECT s.id FROM backscroll_sessions AS s WHERE s.session_key = :own_key LIMIT :most"
+    else:
+        statement = _TREE.format(followed=_followed("c", scope))
+    params = {"own_key": scope.own_key, "own_agent": scope.agent_id, "most": MOST_TOKENS + 2}
+    tokens += [f"s{pk}" for (pk,) in connection.execute(sa.text(statement), params)]
     return tokens if len(tokens) <= MOST_TOKENS else None
+
+
+def _followed(alias: str, scope: Scope) -> str:
+    """Whether a session below the requester's own is in scope as part of its tree."""
+    if scope.tree is Tree.SAME_AGENT:
+        own = "(SELECT id FROM backscroll_agents WHERE agent_id = :own_agent)"
+        return f"{alias}.incognito = 0 AND {alias}.agent_pk = {own}"
+    return f"{alias}.incognito = 0"
