@@ -6,6 +6,7 @@ writer fail at once; so BEGIN is said here. Writers say BEGIN IMMEDIATE and wait
 
 import re
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,7 +15,8 @@ from sqlalchemy import event, exc
 
 from backscroll.domain.errors import BackscrollError, StoreUnavailable
 
-_WRITING = "backscroll_writing"
+_LOOK_AGAIN = 0.002
+"""Seconds between a waiting writer's looks at the lock."""
 _PLAIN_MEMORY = re.compile(r"^(:memory:)?$")
 
 
@@ -50,20 +52,8 @@ def create_engine(url: str, *, busy_timeout: float, synchronous: str) -> sa.Engi
 
 
 def with_begin(engine: sa.Engine) -> sa.Engine:
-    """The same engine and pool, seen so that our transactions begin explicitly; a host's use of it stays as it is."""
-    ours = engine.execution_options()
-
-    @event.listens_for(ours, "begin")
-    def _begin(connection: sa.Connection) -> None:
-        writing = bool(connection.get_execution_options().get(_WRITING))
-        driver = connection.connection.driver_connection
-        if not getattr(driver, "in_transaction", False):
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-        elif writing:
-            # The driver keeps a transaction open always (autocommit=False): take the lock before anything is read.
-            connection.exec_driver_sql("UPDATE backscroll_index_state SET id = id WHERE 0")
-
-    return ours
+    """The same engine and pool for `begun` to work on; a host's use of it stays as it is."""
+    return engine.execution_options()
 
 
 @contextmanager
@@ -72,12 +62,52 @@ def begun(engine: sa.Engine, *, writing: bool) -> Iterator[sa.Connection]:
     with translated():
         connection = engine.connect()
         try:
-            if writing:
-                connection = connection.execution_options(**{_WRITING: True})
             connection.begin()
+            _say_begin(connection, writing=writing)
             yield connection
         finally:
             connection.close()
+
+
+def _say_begin(connection: sa.Connection, *, writing: bool) -> None:
+    driver = connection.connection.driver_connection
+    begun_already = getattr(driver, "in_transaction", False)
+    if begun_already and writing:
+        # By the host's own listener, or by a driver that keeps a transaction open always (autocommit=False): nothing
+        # has been read in it, and the write lock has to come before anything is.
+        connection.exec_driver_sql("ROLLBACK")
+    if writing and isinstance(driver, sqlite3.Connection):
+        _take_lock(connection, driver)
+    elif writing or not begun_already:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _take_lock(connection: sa.Connection, driver: sqlite3.Connection) -> None:
+    """Says BEGIN IMMEDIATE, and waits for the lock no longer than the connection's busy timeout.
+
+    SQLite's own handler looks ever more rarely, in the end every 100 ms: beside somebody who takes one short
+    transaction after the other, as a reindexing does, it would hardly ever find the lock free.
+    """
+    (patience,) = driver.execute("PRAGMA busy_timeout").fetchone()
+    driver.execute("PRAGMA busy_timeout = 0")
+    end = time.monotonic() + patience / 1000
+    try:
+        while time.monotonic() < end and _is_locked(driver):
+            time.sleep(_LOOK_AGAIN)
+        if not driver.in_transaction:
+            # Through SQLAlchemy, which makes an error of its own of what is wrong.
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+    finally:
+        driver.execute(f"PRAGMA busy_timeout = {patience}")
+
+
+def _is_locked(driver: sqlite3.Connection) -> bool:
+    """Tries to say BEGIN IMMEDIATE, and whether the lock is what it failed for."""
+    try:
+        driver.execute("BEGIN IMMEDIATE")
+    except sqlite3.Error as error:
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+    return False
 
 
 def ensure_begun(connection: sa.Connection) -> None:
@@ -100,5 +130,7 @@ def translated() -> Iterator[None]:
         raise StoreUnavailable(f"the database refused: {error.orig}") from error
     except exc.TimeoutError as error:
         raise StoreUnavailable("no database connection became free in time") from error
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"the database refused: {error}") from error
     except exc.SQLAlchemyError as error:
         raise StoreUnavailable(f"the database layer failed: {type(error).__name__}") from error

@@ -19,12 +19,13 @@ from backscroll.domain.analyzer import search_text
 from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.model import SPOKEN, Role
 from backscroll.infrastructure import fts
-from backscroll.infrastructure.rows import MESSAGES, MessageRow, Row, TranscriptRow
+from backscroll.infrastructure.rows import MESSAGES, MessageRow, Row, SessionRow, TranscriptRow
 
 OWN_STATEMENT = {"backscroll_own_statement": True}
 """Execution options of the bulk statements that keep the index right themselves."""
 
 _DECIDING = ("text", "role", "active", "search_text", "indexed")
+_FIXED = ("agent", "agent_pk", "incognito")
 
 
 @dataclass(slots=True)
@@ -71,6 +72,14 @@ def _transcript(session: orm.Session, row: MessageRow) -> TranscriptRow:
     return transcript
 
 
+def _goes(session: orm.Session, transcript: TranscriptRow) -> bool:
+    return transcript in session.deleted or transcript.session in session.deleted
+
+
+def _changed(row: Row, name: str) -> bool:
+    return attributes.get_history(row, name, orm.PassiveFlag.PASSIVE_NO_INITIALIZE).has_changes()
+
+
 def _before(row: MessageRow, name: str) -> Any:
     history = attributes.get_history(row, name)
     return history.deleted[0] if history.deleted else getattr(row, name)
@@ -91,17 +100,26 @@ def _decide(session: IndexedSession, context: object, instances: object) -> None
     for row in session.new:
         if isinstance(row, MessageRow):
             transcript = _transcript(session, row)
+            if _goes(session, transcript):
+                session.expunge(row)
+                continue
             row.indexed, row.search_text = wanted(row.role, row.active and not transcript.session.incognito, row.text)
             changes.added.append(row)
     for row in session.dirty:
-        if isinstance(row, MessageRow) and any(attributes.get_history(row, name).has_changes() for name in _DECIDING):
+        if isinstance(row, MessageRow) and any(_changed(row, name) for name in _DECIDING):
             transcript = _transcript(session, row)
+            if _goes(session, transcript):
+                # Deleted as the database has it: its index row is removed by the text that was indexed.
+                session.expire(row)
+                continue
             before = _indexed_before(row, scope_of(transcript))
             row.indexed, row.search_text = wanted(row.role, row.active and not transcript.session.incognito, row.text)
             if before != ((row.id, body_of(row), scope_of(transcript)) if row.indexed else None):
                 changes.removed += [before] if before else []
                 changes.added.append(row)
             row.edits += 1
+        elif isinstance(row, SessionRow) and any(_changed(row, name) for name in _FIXED):
+            raise InvalidRequest("agent and incognito of a session never change: its index rows are made for them")
 
 
 @event.listens_for(IndexedSession, "after_flush")
