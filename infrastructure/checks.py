@@ -1,5 +1,6 @@
 """Whether index and transcripts agree, and making them agree from what the tree of messages says."""
 
+import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ from sqlalchemy import exc, orm
 
 from backscroll.domain.ports import Progress
 from backscroll.domain.results import Problem
-from backscroll.infrastructure import fts
+from backscroll.infrastructure import fts, schema
 from backscroll.infrastructure.hooks import wanted
 from backscroll.infrastructure.rows import (
     PREFIX,
@@ -57,6 +58,8 @@ _RULES = {
 }
 _HOME = """JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk
         JOIN backscroll_sessions AS s ON s.id = t.session_pk"""
+_TELLING = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT)
+"""The results that speak of the index. Others, such as a read-only file's, say nothing of it."""
 _TABLES = ("sessions", "transcripts", "messages", "branches", "resets", "pending")
 
 
@@ -67,6 +70,8 @@ def integrity(connection: sa.Connection) -> Problem | None:
             fts.check(connection)
             trial.rollback()
     except exc.DatabaseError as error:
+        if getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in _TELLING:
+            raise
         return Problem(what=f"the index does not hold what its rows say ({error.orig})")
     return None
 
@@ -74,6 +79,13 @@ def integrity(connection: sa.Connection) -> Problem | None:
 def problems(session: orm.Session, progress: Progress | None) -> Iterator[Problem]:
     """Everything else that disagrees, session by session; nothing is changed."""
     connection = session.connection()
+    if damage := list(_damaged(connection)):
+        # What else would be said of unreadable tables means nothing.
+        yield from damage
+        return
+    for lost in schema.lacking(connection):
+        yield Problem(what=f"the schema lacks {lost}, or has another of that name")
+    yield from _unfindable(connection)
     for what, statement in _RULES.items():
         for session_key, rows in connection.execute(sa.text(statement.format(home=_HOME))):
             yield Problem(what=what, session_key=session_key, rows=rows)
@@ -84,9 +96,41 @@ def problems(session: orm.Session, progress: Progress | None) -> Iterator[Proble
     yield from _misfiled(session, progress)
 
 
+def _damaged(connection: sa.Connection) -> Iterator[Problem]:
+    """What SQLite finds wrong with the pages of our tables and of their indexes."""
+    for table in _TABLES:
+        try:
+            found = connection.exec_driver_sql(f"PRAGMA integrity_check({PREFIX}{table})").scalars().all()
+        except exc.DatabaseError as error:
+            found = [str(error.orig)]
+        if found != ["ok"]:
+            yield Problem(what=f"{PREFIX}{table} is damaged ({found[0].strip()})", rows=len(found))
+
+
+def _unfindable(connection: sa.Connection) -> Iterator[Problem]:
+    """Sessions of which the index does not find exactly the messages that are marked as indexed, by their token."""
+    for session_pk, session_key in connection.exec_driver_sql("SELECT id, session_key FROM backscroll_sessions").all():
+        try:
+            found = set(connection.exec_driver_sql(_BY_TOKEN, (f"{{scope}} : s{session_pk}",)).scalars())
+        except exc.DatabaseError:
+            # The strict check says why.
+            yield Problem(what="the index cannot be read", session_key=session_key)
+            continue
+        if astray := found.symmetric_difference(connection.exec_driver_sql(_MARKED, (session_pk,)).scalars()):
+            yield Problem(what="index rows that are missing or left over", session_key=session_key, rows=len(astray))
+
+
+_MARKED = """SELECT m.id FROM backscroll_transcripts AS t JOIN backscroll_messages AS m ON m.transcript_pk = t.id
+    WHERE t.session_pk = ? AND m.indexed = 1"""
+_BY_TOKEN = f"SELECT rowid FROM {fts.INDEX} WHERE {fts.INDEX} MATCH ?"
+
+
 def _misfiled(session: orm.Session, progress: Progress | None) -> Iterator[Problem]:
     """Messages of transcripts that do not wait for reindexing, but are not indexed as they should be."""
-    legacy = session.scalars(sa.select(IndexStateRow.legacy_pk)).one()
+    legacy = session.scalar(sa.select(IndexStateRow.legacy_pk))
+    if legacy is None:
+        yield Problem(what=f"{PREFIX}index_state does not hold its one row")
+        legacy = 0
     waiting = set(session.scalars(sa.select(PendingRow.transcript_pk)))
     counts: dict[tuple[str, str], int] = {}
     for row in _all_messages(session, progress):
@@ -137,12 +181,17 @@ def mend(session: orm.Session) -> None:
     What is marked wrongly is then put right by reindexing, in short transactions beside the writers.
     """
     connection = session.connection()
+    if any(_damaged(connection)):
+        for table in _TABLES:
+            connection.exec_driver_sql(f"REINDEX {PREFIX}{table}")
+    schema.restore(connection)
     connection.execute(_SETTLE_PATHS)
-    if integrity(connection) is not None:
+    if any(schema.lacking(connection)) or integrity(connection) is not None or any(_unfindable(connection)):
         fts.recreate(connection)
     connection.execute(sa.delete(PendingRow))
-    newest = sa.select(sa.func.coalesce(sa.func.max(TranscriptRow.id), 0)).scalar_subquery()
-    connection.execute(sa.update(IndexStateRow).values(legacy_pk=newest))
+    connection.execute(sa.delete(IndexStateRow))
+    newest = sa.select(sa.func.coalesce(sa.func.max(TranscriptRow.id), 0))
+    connection.execute(sa.insert(IndexStateRow).values(id=1, legacy_pk=newest.scalar_subquery()))
     session.expire_all()
 
 

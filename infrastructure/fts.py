@@ -13,6 +13,7 @@ Source: https://sqlite.org/fts5.html, "External Content Tables" and "Special INS
 from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
+from sqlalchemy import exc
 
 from backscroll.domain.query import Match, Query
 
@@ -27,6 +28,7 @@ CONFIGURE = f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('rank', 'bm25(1.0, 0.0)
 _INSERT = f"INSERT INTO {INDEX}(rowid, body, scope) VALUES (?, ?, ?)"
 _DELETE = f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) VALUES ('delete', ?, ?, ?)"
 
+_SPARE = INDEX + "_spare"
 _MERGE_PAGES = 200
 """Pages that one step of a merge writes: some milliseconds of the write lock."""
 
@@ -53,10 +55,27 @@ def delete(connection: sa.Connection, rows: Sequence[IndexRow]) -> None:
 
 def recreate(connection: sa.Connection) -> None:
     """Makes the whole index anew from the view, whatever is left of it."""
-    connection.exec_driver_sql(f"DROP TABLE IF EXISTS {INDEX}")
+    try:
+        with connection.begin_nested():
+            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {INDEX}")
+    except exc.DatabaseError:
+        _empty(connection)
+        connection.exec_driver_sql(f"DROP TABLE {INDEX}")
     connection.exec_driver_sql(CREATE)
     connection.exec_driver_sql(CONFIGURE)
     connection.exec_driver_sql(f"INSERT INTO {INDEX}({INDEX}) VALUES ('rebuild')")
+
+
+def _empty(connection: sa.Connection) -> None:
+    """Gives the index the tables of a new, empty one: FTS5 cannot even drop an index whose tables it cannot read."""
+    connection.exec_driver_sql(f"CREATE VIRTUAL TABLE {_SPARE} USING fts5(body, scope, content='{VIEW}')")
+    tables = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name GLOB ?"
+    for spare, statement in connection.exec_driver_sql(tables, (_SPARE + "_*",)).all():
+        name = INDEX + spare.removeprefix(_SPARE)
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
+        connection.exec_driver_sql(statement.replace(spare, name))
+        connection.exec_driver_sql(f"INSERT INTO {name} SELECT * FROM {spare}")
+    connection.exec_driver_sql(f"DROP TABLE {_SPARE}")
 
 
 def merge_some(connection: sa.Connection, *, begin: bool) -> bool:

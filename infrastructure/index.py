@@ -62,7 +62,8 @@ class SqlIndex:
             f" ORDER BY {best}c.created_at DESC, c.id DESC LIMIT :limit"
         )
         params = {**found.params, "match": found.expression(request.query), "bound": bound, "limit": request.limit}
-        return {pk: -rank for pk, rank in self._session.execute(sa.text(statement), params)}
+        # FTS5 gives no rank where its own counts are damaged.
+        return {pk: -(rank or 0.0) for pk, rank in self._session.execute(sa.text(statement), params)}
 
     def _ranked_by_the_visible(self, request: SearchRequest, found: Matching) -> dict[int, float]:
         """The best matches and their scores, from what the requester may see alone."""

@@ -51,8 +51,8 @@ def claim(session: orm.Session, worker: str, now: datetime, until: datetime, ski
 
 def _next_legacy(session: orm.Session) -> TranscriptRow | None:
     """Takes the newest transcript from before the index out of their number."""
-    state = session.scalars(sa.select(IndexStateRow)).one()
-    if not state.legacy_pk:
+    state = session.scalar(sa.select(IndexStateRow))
+    if state is None or not state.legacy_pk:
         return None
     row = session.scalar(
         sa.select(TranscriptRow).where(TranscriptRow.id <= state.legacy_pk).order_by(TranscriptRow.id.desc()).limit(1)
@@ -77,12 +77,13 @@ def reindex_some(session: orm.Session, session_id: str, worker: str, until: date
         sa.select(*_COLUMNS)
         .where(MESSAGES.c.transcript_pk == transcript.id, MESSAGES.c.message_id > pending.done_to)
         .order_by(MESSAGES.c.message_id)
-        .limit(limit)
+        .limit(limit + 1)
     ).all()
+    done, rows = len(rows) <= limit, rows[:limit]
     scope, indexable = scope_of(transcript), not transcript.session.incognito
     removed: list[fts.IndexRow] = []
     added: list[fts.IndexRow] = []
-    changes: list[dict[str, object]] = []
+    changes: list[tuple[bool, str | None, int]] = []
     for row in rows:
         indexed, substitute = wanted(row.role, row.active and indexable, row.text)
         if (indexed, substitute) == (row.indexed, row.search_text):
@@ -91,11 +92,10 @@ def reindex_some(session: orm.Session, session_id: str, worker: str, until: date
             removed.append((row.id, row.text if row.search_text is None else row.search_text, scope))
         if indexed:
             added.append((row.id, row.text if substitute is None else substitute, scope))
-        changes.append({"pk": row.id, "now": indexed, "substitute": substitute})
+        changes.append((indexed, substitute, row.id))
     fts.delete(connection, removed)
-    file_as(connection, changes)
+    _file_as(connection, changes)
     fts.insert(connection, added)
-    done = len(rows) < limit
     if done:
         session.delete(pending)
     else:
@@ -104,15 +104,13 @@ def reindex_some(session: orm.Session, session_id: str, worker: str, until: date
     return Reindexed(added=len(added), removed=len(removed), done=done)
 
 
-def file_as(connection: sa.Connection, changes: list[dict[str, object]]) -> None:
-    """Sets whether messages are indexed and by which text: `pk`, `now` and `substitute` of each."""
+def _file_as(connection: sa.Connection, changes: list[tuple[bool, str | None, int]]) -> None:
+    """Sets whether messages are indexed and by which text, each told as `(indexed, search_text, id)`."""
     if changes:
-        connection.execute(
-            sa.update(MESSAGES)
-            .where(MESSAGES.c.id == sa.bindparam("pk"))
-            .values(indexed=sa.bindparam("now"), search_text=sa.bindparam("substitute"), edits=MESSAGES.c.edits + 1),
-            changes,
-        )
+        connection.exec_driver_sql(_FILE_AS, changes)
+
+
+_FILE_AS = f"UPDATE {MESSAGES.name} SET indexed = ?, search_text = ?, edits = edits + 1 WHERE id = ?"
 
 
 def rest(session: orm.Session, session_id: str, worker: str, until: datetime, failure: str) -> None:

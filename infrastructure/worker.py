@@ -4,6 +4,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from backscroll.domain.errors import StoreUnavailable
+
 _log = logging.getLogger("backscroll.worker")
 
 
@@ -44,6 +46,8 @@ class Worker:
                 self._woken = False
             try:
                 self._work(self._stop)
+            # The next search wakes the worker again; what it was doing is still pending.
+            except StoreUnavailable as error:
+                _log.warning("background work is put off: %s", error)
             except Exception:
-                # The next search wakes the worker again; what it was doing is still pending.
                 _log.exception("background work failed")

@@ -1,6 +1,7 @@
 """Keeping the index: bringing pending transcripts up to date, comparing, repairing."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -15,6 +16,8 @@ _LEASE = timedelta(seconds=5)
 """How long a claim holds after each batch: as long as the work of a worker that died is left lying."""
 _REST = timedelta(seconds=60)
 """How long a transcript that failed is left alone."""
+_SPELL, _PAUSE = 0.03, 0.004
+"""After so many seconds of one transaction after the other, so many without, for a writer that waits."""
 _POLL = 0.2
 """Seconds between looks at what other workers still hold."""
 
@@ -55,11 +58,14 @@ class Indexing:
 
     def _work(self, report: ReindexReport, stop: Event, tell: Callable[[ReindexReport], None]) -> ReindexReport:
         """Does one transcript after the other and tells the grown report after each."""
-        worker = self._new_id()
+        worker, rested = self._new_id(), time.monotonic()
         while not stop.is_set() and (session_id := self._claim(worker, [name for name, _ in report.failed])):
             try:
                 for step in self._steps(session_id, worker, stop):
                     report = replace(report, added=report.added + step.added, removed=report.removed + step.removed)
+                    if time.monotonic() - rested > _SPELL:
+                        stop.wait(_PAUSE)
+                        rested = time.monotonic()
             except Exception as error:  # whatever it is, the other transcripts must not wait for it
                 _log.warning("reindexing transcript %s failed: %s", session_id, error)
                 report = replace(report, failed=(*report.failed, (session_id, str(error))))

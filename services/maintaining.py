@@ -1,5 +1,6 @@
 """Keeping the store small: merging, emptying the log, retention."""
 
+import time
 from datetime import datetime, timedelta
 
 from backscroll.domain.drafts import checked_time
@@ -7,6 +8,8 @@ from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.ports import Clock, Store
 from backscroll.domain.results import MaintenanceReport, PruneReport
 
+_PAUSE = 0.005
+"""Seconds without the write lock after each step of a merge: a writer that waits must find it free."""
 _CHUNK = 500
 """Sessions that retention looks up at a time."""
 
@@ -27,6 +30,7 @@ class Maintaining:
                 more = unit.index.merge_some(begin=begin)
                 unit.commit()
             begin = False
+            time.sleep(_PAUSE)
         self._store.tidy(vacuum=vacuum)
         return MaintenanceReport(bytes_before=before, bytes_after=self._store.size(), vacuumed=vacuum)
 
