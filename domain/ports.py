@@ -184,8 +184,9 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reindexed:
-    """What one step of reindexing did: rows written to and removed from the index, and whether nothing is left."""
+    """What one step of reindexing did: messages read, rows added and removed, and whether nothing is left."""
 
+    seen: int = 0
     added: int = 0
     removed: int = 0
     done: bool = True

@@ -185,6 +185,7 @@ def mend(session: orm.Session) -> None:
         for table in _TABLES:
             connection.exec_driver_sql(f"REINDEX {PREFIX}{table}")
     schema.restore(connection)
+    connection.execute(_SETTLE_BRANCHES)
     connection.execute(_SETTLE_PATHS)
     if any(schema.lacking(connection)) or integrity(connection) is not None or any(_unfindable(connection)):
         fts.recreate(connection)
@@ -195,6 +196,18 @@ def mend(session: orm.Session) -> None:
     session.expire_all()
 
 
+# A branch whose head was deleted went with it: the line goes on from the deepest message that is left of it.
+_SETTLE_BRANCHES = sa.text(
+    """INSERT INTO backscroll_branches (transcript_pk, branch_id, head_pk, reset_pk, active, created_at)
+    SELECT t.id, 'mended-' || lower(hex(randomblob(8))), m.id,
+        (SELECT r.id FROM backscroll_resets AS r WHERE r.transcript_pk = t.id AND r.active = 1
+         ORDER BY r.depth DESC, r.id DESC LIMIT 1), 1, t.started_at
+    FROM backscroll_transcripts AS t
+    LEFT JOIN backscroll_messages AS m ON m.id = (
+        SELECT a.id FROM backscroll_messages AS a WHERE a.transcript_pk = t.id AND a.active = 1
+        ORDER BY a.depth DESC LIMIT 1)
+    WHERE NOT EXISTS (SELECT 1 FROM backscroll_branches AS b WHERE b.transcript_pk = t.id AND b.active = 1)"""
+)
 _SETTLE_PATHS = sa.text(
     """WITH RECURSIVE line(id) AS (
         SELECT head_pk FROM backscroll_branches WHERE active = 1 AND head_pk IS NOT NULL

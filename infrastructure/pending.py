@@ -101,7 +101,7 @@ def reindex_some(session: orm.Session, session_id: str, worker: str, until: date
     else:
         pending.done_to, pending.claimed_until = rows[-1].message_id, until
     session.flush()
-    return Reindexed(added=len(added), removed=len(removed), done=done)
+    return Reindexed(seen=len(rows), added=len(added), removed=len(removed), done=done)
 
 
 def _file_as(connection: sa.Connection, changes: list[tuple[bool, str | None, int]]) -> None:

@@ -2,16 +2,18 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from threading import Event
 
-from backscroll.domain.ports import Clock, NewId, Progress, Reindexed, Store
+from backscroll.domain.ports import Clock, NewId, Progress, Store
 from backscroll.domain.results import IndexReport, ReindexReport
 
 _BATCH = 500
 """Messages per transaction: a writer beside it waits for no more than these, some tens of milliseconds."""
+_CLAIM_COST = 20
+"""How many messages' time it takes to claim a transcript: a batch of many short ones must not grow long."""
 _LEASE = timedelta(seconds=5)
 """How long a claim holds after each batch: as long as the work of a worker that died is left lying."""
 _REST = timedelta(seconds=60)
@@ -57,39 +59,63 @@ class Indexing:
             _log.info("reindexed %d transcripts, %d messages", report.transcripts, report.added)
 
     def _work(self, report: ReindexReport, stop: Event, tell: Callable[[ReindexReport], None]) -> ReindexReport:
-        """Does one transcript after the other and tells the grown report after each."""
+        """Does one batch after the other and tells the grown report after each."""
         worker, rested = self._new_id(), time.monotonic()
-        while not stop.is_set() and (session_id := self._claim(worker, [name for name, _ in report.failed])):
+        claimed: str | None = None
+        alone = False
+        while not stop.is_set():
             try:
-                for step in self._steps(session_id, worker, stop):
-                    report = replace(report, added=report.added + step.added, removed=report.removed + step.removed)
-                    if time.monotonic() - rested > _SPELL:
-                        stop.wait(_PAUSE)
-                        rested = time.monotonic()
+                grown, claimed, more = self._batch(report, worker, claimed, alone=alone)
             except Exception as error:  # whatever it is, the other transcripts must not wait for it
-                _log.warning("reindexing transcript %s failed: %s", session_id, error)
-                report = replace(report, failed=(*report.failed, (session_id, str(error))))
-                self._rest(session_id, worker, str(error))
-            else:
-                report = replace(report, transcripts=report.transcripts + (not stop.is_set()))
+                if not alone:
+                    # Undone as a whole. Once more, one transcript at a time, to see which one it is.
+                    alone, claimed = True, None
+                    continue
+                if claimed is None:
+                    raise
+                _log.warning("reindexing transcript %s failed: %s", claimed, error)
+                self._rest(claimed, worker, str(error))
+                grown, more = replace(report, failed=(*report.failed, (claimed, str(error)))), True
+                claimed, alone = None, False
+            report = grown
             tell(report)
+            if not more:
+                break
+            if time.monotonic() - rested > _SPELL:
+                stop.wait(_PAUSE)
+                rested = time.monotonic()
         return report
 
-    def _claim(self, worker: str, skip: list[str]) -> str | None:
-        with self._store.writing() as unit:
-            now = self._clock()
-            session_id = unit.index.claim(worker, now, now + _LEASE, skip)
-            unit.commit()
-            return session_id
+    def _batch(
+        self, report: ReindexReport, worker: str, claimed: str | None, *, alone: bool
+    ) -> tuple[ReindexReport, str | None, bool]:
+        """One transaction: as many transcripts as a batch holds, or with `alone` a claim or one step of one.
 
-    def _steps(self, session_id: str, worker: str, stop: Event) -> Iterator[Reindexed]:
-        done = False
-        while not (done or stop.is_set()):
-            with self._store.writing() as unit:
-                step = unit.index.reindex_some(session_id, worker, self._clock() + _LEASE, _BATCH)
-                unit.commit()
-            done = step.done
-            yield step
+        Returns the grown report, the transcript that is not done yet, and whether anything is left to claim.
+        """
+        room, more = _BATCH, True
+        with self._store.writing() as unit:
+            while room > 0:
+                now = self._clock()
+                if claimed is None:
+                    claimed = unit.index.claim(worker, now, now + _LEASE, [name for name, _ in report.failed])
+                    more = claimed is not None
+                    if alone or not more:
+                        break
+                step = unit.index.reindex_some(claimed, worker, now + _LEASE, room)
+                room -= step.seen + _CLAIM_COST
+                report = replace(
+                    report,
+                    transcripts=report.transcripts + step.done,
+                    added=report.added + step.added,
+                    removed=report.removed + step.removed,
+                )
+                if step.done:
+                    claimed = None
+                if alone:
+                    break
+            unit.commit()
+        return report, claimed, more
 
     def _rest(self, session_id: str, worker: str, failure: str) -> None:
         with self._store.writing() as unit:

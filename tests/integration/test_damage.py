@@ -545,6 +545,17 @@ def test_branches_and_resets_changed_by_plain_sql_are_told_by_session(path: Path
             assert OTHER not in {problem.session_key for problem in scroll.verify().problems}
 
 
+def test_a_head_deleted_by_plain_sql_leaves_a_line_that_repair_goes_on_from(path: Path) -> None:
+    with opened(path) as scroll:
+        head = scroll.branches(ONE)[0].head
+        raw(path, "PRAGMA foreign_keys = ON", f"DELETE FROM backscroll_messages WHERE message_id = '{head}'")
+        assert not scroll.verify().ok
+        assert scroll.repair().ok
+        assert scroll.append(ONE, "user", "goes on").depth == LENGTH - 5 + 1 + 1
+        assert [message.text for message in scroll.history(ONE, requester=OPERATOR).messages][-1] == "goes on"
+        assert scroll.verify().ok
+
+
 def test_an_agent_and_a_key_changed_by_plain_sql(path: Path) -> None:
     with opened(path) as scroll:
         raw(path, f"UPDATE backscroll_sessions SET session_key = 'agent:main:renamed' WHERE id = {PK_OF_ONE}")

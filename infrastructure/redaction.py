@@ -1,0 +1,108 @@
+r"""The default `Redactor`: finds secrets by their form and by the name beside them, with patterns of our own.
+
+Three searches, each linear in the text: private keys, from their first line to their last or else to the end of the
+text; forms that tell themselves (`secret_patterns`); values beside a name such as `password` (`secret_names`). Most
+text holds none of the literals that these begin with and costs a few substring searches.
+
+It errs on the side of masking too much inside a value and too little outside one: a secret is masked whole, its
+name stays readable, and what only looks like a secret (a placeholder, a hash, a reference in code) is left alone.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from backscroll.domain.errors import InvalidRequest
+from backscroll.domain.redaction import Span, merged
+from backscroll.infrastructure.secret_names import named_secrets
+from backscroll.infrastructure.secret_patterns import PRIVATE_KEY_BEGINS, PRIVATE_KEY_ENDS, RULES
+from backscroll.infrastructure.secret_values import LOOK, is_reference
+
+_BODY = re.compile(r"[A-Za-z0-9+/]{32}")
+_QUOTE = re.compile(r"\\{0,7}[\"'`]")
+
+
+# Two thirds of the forms begin with letters and one of these signs. They are tried only in a text that has such a sign
+# with a long run behind it, and in the run a digit or as many letters as no word has: every such secret has that.
+_MARKS = "_-"
+_RUN = re.compile(r"[_-][A-Za-z0-9_+/=%.~$-]{16,}+")
+_SIGN = re.compile(r"[0-9]|[A-Za-z]{16}")
+_MARKED = [rule for rule in RULES if not rule.lead and any(mark in rule.gate for mark in _MARKS)]
+_OTHERS = [rule for rule in RULES if rule not in _MARKED]
+
+
+class NoRedactor:
+    """Finds nothing, for a host that redacts what it shows itself."""
+
+    def secrets(self, text: str) -> Sequence[Span]:  # noqa: ARG002
+        """No place at all."""
+        return ()
+
+
+class PatternRedactor:
+    """Finds the secrets of the built-in patterns, and of a host's `extra` regular expressions.
+
+    Of an extra pattern with a group named `secret` only that group is masked, else the whole match. Raises
+    `InvalidRequest` for one that does not compile. The built-in patterns are linear; keep yours so.
+    """
+
+    def __init__(self, extra: Sequence[str] = ()) -> None:
+        if isinstance(extra, str):
+            raise InvalidRequest("extra must be a sequence of patterns, not one string")
+        self._extra = tuple(_compiled(pattern) for pattern in extra)
+
+    def secrets(self, text: str) -> Sequence[Span]:
+        """The places of the secrets in `text`, in order and apart from each other; in time linear in its length."""
+        found = [*_private_keys(text), *_forms(text), *named_secrets(text)]
+        for pattern in self._extra:
+            group = "secret" if "secret" in pattern.groupindex else 0
+            # A group that took no part in the match names no place: then the whole match is the secret.
+            found += (match.span(group if match[group] is not None else 0) for match in pattern.finditer(text))
+        return merged(found)
+
+
+def _compiled(pattern: object) -> re.Pattern[str]:
+    if not isinstance(pattern, str):
+        raise InvalidRequest(f"an extra pattern must be a string, not {type(pattern).__name__}")
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InvalidRequest(f"the extra pattern {pattern!r} is no regular expression: {error}") from error
+
+
+def _forms(text: str) -> Iterator[Span]:
+    marked = any(_SIGN.search(text, run.start(), run.end()) for run in _RUN.finditer(text))
+    for rule in (*_MARKED, *_OTHERS) if marked else _OTHERS:
+        if rule.gate not in text:
+            continue
+        for match in rule.pattern.finditer(text):
+            start, end = match.span(match.lastindex or 0)
+            start -= rule.lead
+            if not is_reference(text[start : min(end, start + LOOK)]):
+                yield start, end
+
+
+def _private_keys(text: str) -> Iterator[Span]:
+    if "PRIVATE" not in text:
+        return
+    done = at = 0
+    while begin := PRIVATE_KEY_BEGINS.search(text, at):
+        at = begin.end()
+        if _QUOTE.match(text, at) and not _BODY.search(text, at, at + 4 * LOOK):
+            # Somebody writes about keys: the line alone, in quotes.
+            continue
+        yield from _headless(text, done, begin.start())
+        end = PRIVATE_KEY_ENDS.search(text, at)
+        # Without an end nothing says where the key stops, so nothing behind its beginning is safe to show.
+        done = at = end.end() if end else len(text)
+        yield begin.start(), done
+    yield from _headless(text, done, len(text))
+
+
+def _headless(text: str, start: int, stop: int) -> Iterator[Span]:
+    """Keys in [start, stop) whose first line is not in the text: the lines of base64 before each last line."""
+    for end in PRIVATE_KEY_ENDS.finditer(text, start, stop):
+        before = text[start : end.start()]
+        body = before.rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\\r\n")
+        if line := _BODY.search(before, len(body)):
+            yield start + line.start(), end.end()
+        start = end.end()
