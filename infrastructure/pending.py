@@ -1,5 +1,6 @@
 """Which transcripts wait to be reindexed, who has claimed them, and doing it a few messages at a time."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -9,7 +10,8 @@ from sqlalchemy import orm
 from backscroll.domain.ports import Reindexed
 from backscroll.infrastructure import fts
 from backscroll.infrastructure.hooks import scope_of, wanted
-from backscroll.infrastructure.rows import MESSAGES, IndexStateRow, PendingRow, TranscriptRow
+from backscroll.infrastructure.rows import MESSAGES, PendingRow, TranscriptRow
+from backscroll.infrastructure.types import micros
 
 _COLUMNS = [MESSAGES.c[name] for name in ("id", "message_id", "role", "active", "text", "indexed", "search_text")]
 
@@ -27,39 +29,33 @@ def mark_pending(session: orm.Session, transcript_pk: int) -> None:
 
 def claim(session: orm.Session, worker: str, now: datetime, until: datetime, skip: Sequence[str]) -> str | None:
     """Claims the newest pending transcript that nobody holds; one from before the index gets a row of its own first."""
-    found = session.execute(
-        sa.select(PendingRow, TranscriptRow.session_id)
-        .join(TranscriptRow, TranscriptRow.id == PendingRow.transcript_pk)
-        .where(
-            sa.or_(PendingRow.claimed_until.is_(None), PendingRow.claimed_until <= now),
-            TranscriptRow.session_id.not_in(skip),
-        )
-        .order_by(PendingRow.transcript_pk.desc())
-        .limit(1)
-    ).first()
-    if found is None:
-        legacy = _next_legacy(session)
-        if legacy is None:
-            return None
-        mark_pending(session, legacy.id)
-        return claim(session, worker, now, until, skip)
-    pending, session_id = found
-    pending.claimed_by, pending.claimed_until, pending.failure = worker, until, None
-    session.flush()
-    return str(session_id)
+    connection = session.connection()
+    terms = {"worker": worker, "now": micros(now), "until": micros(until), "skip": json.dumps(list(skip))}
+    pk = connection.execute(_CLAIM, terms).scalar()
+    if pk is None:
+        pk = connection.execute(_CLAIM_LEGACY, terms).scalar()
+        connection.execute(_LEGACY_BELOW, {"pk": pk or 1})
+    return None if pk is None else connection.scalar(sa.select(TranscriptRow.session_id).where(TranscriptRow.id == pk))
 
 
-def _next_legacy(session: orm.Session) -> TranscriptRow | None:
-    """Takes the newest transcript from before the index out of their number."""
-    state = session.scalar(sa.select(IndexStateRow))
-    if state is None or not state.legacy_pk:
-        return None
-    row = session.scalar(
-        sa.select(TranscriptRow).where(TranscriptRow.id <= state.legacy_pk).order_by(TranscriptRow.id.desc()).limit(1)
-    )
-    state.legacy_pk = row.id - 1 if row else 0
-    session.flush()
-    return row
+_CLAIM = sa.text(
+    """UPDATE backscroll_pending SET claimed_by = :worker, claimed_until = :until, failure = NULL
+    WHERE transcript_pk = (
+        SELECT p.transcript_pk FROM backscroll_pending AS p JOIN backscroll_transcripts AS t ON t.id = p.transcript_pk
+        WHERE (p.claimed_until IS NULL OR p.claimed_until <= :now)
+            AND t.session_id NOT IN (SELECT value FROM json_each(:skip))
+        ORDER BY p.transcript_pk DESC LIMIT 1)
+    RETURNING transcript_pk"""
+)
+_CLAIM_LEGACY = sa.text(
+    """INSERT INTO backscroll_pending (transcript_pk, claimed_by, claimed_until)
+    SELECT t.id, :worker, :until FROM backscroll_transcripts AS t
+    WHERE t.id <= (SELECT legacy_pk FROM backscroll_index_state)
+        AND NOT EXISTS (SELECT 1 FROM backscroll_pending AS p WHERE p.transcript_pk = t.id)
+    ORDER BY t.id DESC LIMIT 1
+    RETURNING transcript_pk"""
+)
+_LEGACY_BELOW = sa.text("UPDATE backscroll_index_state SET legacy_pk = :pk - 1 WHERE legacy_pk >= :pk")
 
 
 def reindex_some(session: orm.Session, session_id: str, worker: str, until: datetime, limit: int) -> Reindexed:

@@ -99,8 +99,10 @@ class Indexing:
                 now = self._clock()
                 if claimed is None:
                     claimed = unit.index.claim(worker, now, now + _LEASE, [name for name, _ in report.failed])
-                    more = claimed is not None
-                    if alone or not more:
+                    if claimed is None:
+                        more = False
+                        break
+                    if alone:
                         break
                 step = unit.index.reindex_some(claimed, worker, now + _LEASE, room)
                 room -= step.seen + _CLAIM_COST
