@@ -15,7 +15,7 @@ from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.ids import new_id
 from backscroll.domain.ports import Redactor, Store
 from backscroll.infrastructure import migrate, sqlite_checks
-from backscroll.infrastructure.engine import begun, create_engine, with_begin
+from backscroll.infrastructure.engine import begun, create_engine
 from backscroll.infrastructure.importers import readers
 from backscroll.infrastructure.redaction import PatternRedactor
 from backscroll.infrastructure.settings import Settings
@@ -82,7 +82,7 @@ class Backscroll(Facade):
         """
         settings = _settings(target, settings)
         if isinstance(target, sa.Engine):
-            engine, at_close = with_begin(target), []
+            engine, at_close = target, []
         else:
             engine = create_engine(
                 settings.database_url, busy_timeout=settings.busy_timeout, synchronous=settings.synchronous

@@ -48,12 +48,7 @@ def create_engine(url: str, *, busy_timeout: float, synchronous: str) -> sa.Engi
             cursor.execute("PRAGMA journal_mode = WAL")
         cursor.close()
 
-    return with_begin(engine)
-
-
-def with_begin(engine: sa.Engine) -> sa.Engine:
-    """The same engine and pool for `begun` to work on; a host's use of it stays as it is."""
-    return engine.execution_options()
+    return engine
 
 
 @contextmanager

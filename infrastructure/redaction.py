@@ -20,7 +20,6 @@ from backscroll.infrastructure.secret_values import LOOK, is_reference
 _BODY = re.compile(r"[A-Za-z0-9+/]{32}")
 _QUOTE = re.compile(r"\\{0,7}[\"'`]")
 
-
 # Two thirds of the forms begin with letters and one of these signs. They are tried only in a text that has such a sign
 # with a long run behind it, and in the run a digit or as many letters as no word has: every such secret has that.
 _MARKS = "_-"
@@ -28,6 +27,7 @@ _RUN = re.compile(r"[_-][A-Za-z0-9_+/=%.~$-]{16,}+")
 _SIGN = re.compile(r"[0-9]|[A-Za-z]{16}")
 _MARKED = [rule for rule in RULES if not rule.lead and any(mark in rule.gate for mark in _MARKS)]
 _OTHERS = [rule for rule in RULES if rule not in _MARKED]
+_ALL = [*_MARKED, *_OTHERS]
 
 
 class NoRedactor:
@@ -71,7 +71,7 @@ def _compiled(pattern: object) -> re.Pattern[str]:
 
 def _forms(text: str) -> Iterator[Span]:
     marked = any(_SIGN.search(text, run.start(), run.end()) for run in _RUN.finditer(text))
-    for rule in (*_MARKED, *_OTHERS) if marked else _OTHERS:
+    for rule in _ALL if marked else _OTHERS:
         if rule.gate not in text:
             continue
         for match in rule.pattern.finditer(text):

@@ -93,9 +93,9 @@ _NO_TOKEN = re.compile(
     r"|cancel(?:lation)?)[_ -]?\Z"
 )
 _KEYS = re.compile(
-    r"(?:api|access|auth|private|encryption|signing|account|master|app|deploy|consumer|service|session)[ _.-]?\Z"
+    r"(?:api|access|auth|private|encryption|signing|account|master|app|deploy|consumer|service)[ _.-]?\Z"
 )
-_SETTER = re.compile(r"(?:define|setenv|putenv|env|set|put|add|append|\w*property|\w*header)\([ ]?\\{0,7}[\"'][\w.-]*\Z")
+_SETTER = re.compile(r"(?:define|(?:set|put)?env|set|put|add|append|\w*property|\w*header)\([ ]?\\{0,7}[\"'][\w.-]*\Z")
 _ELEMENT_NAME = re.compile(r"<[\w:.-]*\Z")
 _LOGIN = re.compile(r"://[\w.%+-]*\Z")
 
