@@ -18,7 +18,7 @@ from backscroll.infrastructure import migrate, sqlite_checks
 from backscroll.infrastructure.engine import begun, create_engine
 from backscroll.infrastructure.importers import readers
 from backscroll.infrastructure.redaction import PatternRedactor
-from backscroll.infrastructure.settings import Settings
+from backscroll.infrastructure.settings import Settings, from_environment
 from backscroll.infrastructure.store import ConnectionStore, EngineStore, StoreOptions
 from backscroll.infrastructure.worker import Worker
 from backscroll.services.facade import Facade
@@ -153,10 +153,7 @@ def _settings(target: object, given: Settings | None = None) -> Settings:
         return target
     if target is not None and not isinstance(target, str | sa.Engine):
         raise InvalidRequest(f"open takes a URL, an Engine or Settings, not {type(target).__name__}")
-    try:
-        settings = given or Settings()
-    except ValueError as error:
-        raise InvalidRequest(f"a setting is wrong: {error}") from error
+    settings = given or from_environment()
     return settings.model_copy(update={"database_url": target}) if isinstance(target, str) else settings
 
 

@@ -1,7 +1,6 @@
 """What every command does around its work: opening the store, and an exit code for whatever comes of it."""
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,8 +33,6 @@ EXIT_CODES = "\n\n".join(
         "130 interrupted.",
     )
 )
-
-_PREFIX = "BACKSCROLL_"
 
 
 class Commands(TyperGroup):
@@ -74,9 +71,7 @@ def opened(url: str | None, *, make: bool = False) -> Iterator["Backscroll"]:
         )
     if missing is not None and not missing.absolute().parent.is_dir():
         raise StoreUnavailable(f"no store can be made at {missing.absolute()}: there is no such folder")
-    with _settings_explained():
-        scroll = Backscroll.open(url, migrate=make)
-    with scroll:
+    with Backscroll.open(url, migrate=make) as scroll:
         yield scroll
 
 
@@ -90,9 +85,7 @@ def try_import(url: str | None, path: Path, format_: str, agent_id: str | None) 
     def enough(done: int, total: int) -> None:  # noqa: ARG001 - the signature of a progress
         raise _Importable
 
-    with _settings_explained():
-        scratch = Backscroll.open("sqlite://")
-    with scratch:
+    with Backscroll.open("sqlite://") as scratch:
         try:
             scratch.import_transcripts(path, format=format_, agent_id=agent_id, progress=enough)
         except _Importable:
@@ -107,35 +100,5 @@ def _missing_file(url: str | None) -> Path | None:
     """The file of the store, if it is not there."""
     from backscroll.bootstrap import store_file
 
-    with _settings_explained():
-        file = store_file(url)
+    file = store_file(url)
     return None if file is None or file.exists() else file
-
-
-@contextmanager
-def _settings_explained() -> Iterator[None]:
-    """Turns what is wrong with settings in the environment into `InvalidRequest`, by the variables' names."""
-    from pydantic import ValidationError
-    from pydantic_settings import SettingsError
-
-    try:
-        yield
-    except ValidationError as error:
-        wrong = [f"{_variable(one['loc'])}: {one['msg']}" for one in error.errors(include_url=False)]
-        raise InvalidRequest("; ".join(dict.fromkeys(wrong))) from error
-    except SettingsError as error:
-        field = re.search(r'field "(\w+)"', str(error))
-        name = f"{_PREFIX}{field[1].upper()}" if field else "a setting"
-        raise InvalidRequest(f"{name}: must be JSON") from error
-
-
-def _variable(place: tuple[int | str, ...]) -> str:
-    """The environment variable that sets what is at `place` in the settings; inside its JSON, where."""
-    present = {name.upper() for name in os.environ}
-    for length in range(len(place), 0, -1):
-        name = _PREFIX + "__".join(str(one) for one in place[:length]).upper()
-        if name in present:
-            # Between names and positions pydantic puts the types that it tried.
-            inside = ".".join(one for one in map(str, place[length:]) if one.isidentifier() or one.isdecimal())
-            return f"{name} ({inside})" if inside else name
-    return _PREFIX + "__".join(str(one) for one in place).upper()

@@ -1,13 +1,17 @@
 """Settings: one class, read from `BACKSCROLL_*` environment variables (nested ones with `__`) when it is made."""
 
+import os
+import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.limits import Limits
 from backscroll.domain.visibility import AgentToAgent, SandboxVisibility, Visibility, VisibilityPolicy
 
+_PREFIX = "BACKSCROLL_"
 _USUAL = Limits()
 Name = Annotated[str, Field(min_length=1)]
 
@@ -43,7 +47,7 @@ class Settings(BaseSettings):
     """Everything that can be configured."""
 
     model_config = SettingsConfigDict(
-        env_prefix="BACKSCROLL_",
+        env_prefix=_PREFIX,
         env_nested_delimiter="__",
         extra="ignore",
         frozen=True,
@@ -75,3 +79,28 @@ class Settings(BaseSettings):
         return Limits(
             **self.bounds.model_dump(), rank_bound=self.rank_bound, inline_reindex_limit=self.inline_reindex_limit
         )
+
+
+def from_environment() -> Settings:
+    """The settings that the environment asks for; raises `InvalidRequest` that names the variable that is wrong."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        wrong = [f"{_variable(one['loc'])}: {one['msg']}" for one in error.errors(include_url=False)]
+        raise InvalidRequest("; ".join(dict.fromkeys(wrong))) from error
+    except SettingsError as error:
+        field = re.search(r'field "(\w+)"', str(error))
+        name = f"{_PREFIX}{field[1].upper()}" if field else "a setting"
+        raise InvalidRequest(f"{name}: must be JSON") from error
+
+
+def _variable(place: tuple[int | str, ...]) -> str:
+    """The environment variable that sets what is at `place` in the settings; inside its JSON, where."""
+    present = {name.upper() for name in os.environ}
+    for length in range(len(place), 0, -1):
+        name = _PREFIX + "__".join(str(one) for one in place[:length]).upper()
+        if name in present:
+            # Between names and positions pydantic puts the types that it tried.
+            inside = ".".join(one for one in map(str, place[length:]) if one.isidentifier() or one.isdecimal())
+            return f"{name} ({inside})" if inside else name
+    return _PREFIX + "__".join(str(one) for one in place).upper()
