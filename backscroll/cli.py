@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from backscroll import options as opt
-from backscroll.domain.errors import SchemaOutdated, StoreUnavailable
 from backscroll.domain.results import to_json
+from backscroll.operating import maintain, migrate, prune, reindex, verify
 from backscroll.running import EXIT_CODES, NEGATIVE, Commands, opened, try_import
-from backscroll.terminal import NextCommand, complain, note, progress, show, write_json
+from backscroll.terminal import NextCommand, note, progress, show, write_json
 
 app = typer.Typer(
     cls=Commands,
@@ -198,60 +198,5 @@ def sessions(
         note(f"more sessions: {command('sessions', limit=limit, offset=following)}")
 
 
-@app.command()
-def reindex(context: typer.Context, as_json: opt.Json = False) -> None:
-    """Bring every transcript that waits for its index up to date."""
-    from backscroll.rendering import reindex_lines
-
-    with opened(context.obj) as scroll, progress("Reindexing") as tell:
-        report = scroll.reindex(progress=tell)
-    if as_json:
-        write_json(to_json(report))
-    else:
-        show(reindex_lines(report))
-    if report.failed:
-        raise typer.Exit(NEGATIVE)
-
-
-@app.command()
-def verify(context: typer.Context, repair: opt.Repair = False, as_json: opt.Json = False) -> None:
-    """Compare index and transcripts."""
-    from backscroll.rendering import verify_lines
-
-    with opened(context.obj) as scroll, progress("Verifying") as tell:
-        report = scroll.repair(progress=tell) if repair else scroll.verify(progress=tell)
-    if as_json:
-        write_json(to_json(report))
-    else:
-        show(verify_lines(report))
-        if not report.ok and not repair:
-            note(f"to make them agree: {NextCommand(context.obj)('verify', repair='')}")
-    if not report.ok:
-        raise typer.Exit(NEGATIVE)
-
-
-@app.command()
-def migrate(context: typer.Context, check: opt.Check = False, as_json: opt.Json = False) -> None:
-    """Make the store, or bring its schema up to this release."""
-    current, changed = True, False
-    try:
-        with opened(context.obj):
-            pass
-    except SchemaOutdated as error:
-        current = False
-        if check:
-            complain(str(error))
-    except StoreUnavailable:
-        # Perhaps there is none yet; what else is the matter will be met again.
-        if check:
-            raise
-        current = False
-    if not current and not check:
-        with opened(context.obj, make=True):
-            current = changed = True
-    if as_json:
-        write_json({"current": current, "changed": changed})
-    elif current:
-        typer.echo(f"the schema {'was brought' if changed else 'is'} up to date")
-    if not current:
-        raise typer.Exit(NEGATIVE)
+for command in (reindex, verify, migrate, maintain, prune):
+    app.command()(command)

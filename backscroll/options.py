@@ -1,6 +1,6 @@
 """The arguments and options of the commands, and what their text means."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -64,6 +64,21 @@ Tools = Annotated[bool, typer.Option("--tools", help="Show tool messages, argume
 
 Repair = Annotated[bool, typer.Option("--repair", help="Make them agree first; no message is touched.")]
 Check = Annotated[bool, typer.Option("--check", help="Change nothing; only say whether it is needed.")]
+
+Vacuum = Annotated[
+    bool, typer.Option("--vacuum", help="Write the file anew: it shrinks, and deleted text leaves it. Writers wait.")
+]
+Days = Annotated[float, typer.Option(metavar="DAYS", help="Not written to for so many days.", show_default=False)]
+Keep = Annotated[int, typer.Option(metavar="N", help="Each agent keeps its N newest sessions, whatever their age.")]
+Delete = Annotated[bool, typer.Option("--delete", help="Delete them; else they are only listed.")]
+
+
+def age_of(days: float) -> timedelta:
+    """The time that `--older-than` means; raises `InvalidRequest` for one that is none."""
+    try:
+        return timedelta(days=days)
+    except (OverflowError, ValueError) as error:
+        raise InvalidRequest(f"--older-than must be a number of days, not {days}") from error
 
 
 def requester_of(key: str | None) -> Requester:

@@ -14,6 +14,7 @@ from backscroll.domain.results import (
     ImportProblem,
     ImportReport,
     IndexReport,
+    PruneReport,
     ReindexReport,
     SearchPage,
     SessionSummary,
@@ -119,6 +120,14 @@ def verify_lines(report: IndexReport) -> Iterator[Line]:
     for problem in report.problems:
         where = "" if problem.session_key is None else f"  {one_line(problem.session_key)}"
         yield Line(Text(f"{problem.rows} x {one_line(problem.what)}{where}"), _INDENT)
+
+
+def prune_lines(report: PruneReport) -> Iterator[Line]:
+    """The sessions that were deleted, or would be."""
+    done = "deleted" if report.deleted else "may go"
+    yield Line(Text(f"{_count(len(report.session_keys), 'session')} {done}"))
+    for key in report.session_keys:
+        yield Line(Text(one_line(key)), _INDENT, whole=True)
 
 
 def _spoken(time: datetime, role: Role, name: tuple[str, str]) -> Text:

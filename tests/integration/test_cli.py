@@ -790,3 +790,27 @@ def test_every_message_of_real_transcripts_can_be_read(run: Run, folder: str) ->
         assert result.exit_code == 0
         assert not DRIVES.search(result.output)
     assert run("verify").exit_code == 0
+
+
+def test_maintain_says_what_it_gained(run: Run) -> None:
+    run("import", str(EXAMPLES))
+    result = run("maintain", "--vacuum")
+    assert result.exit_code == 0
+    assert "bytes on disk" in result.stdout
+    assert json.loads(run("maintain", "--json").stdout)["vacuumed"] is False
+
+
+def test_prune_lists_first_and_deletes_only_when_asked(run: Run) -> None:
+    run("import", str(EXAMPLES))
+    before = len(json.loads(run("sessions", "--json").stdout))
+    listed = run("prune", "--older-than", "0", "--keep", "1")
+    assert listed.exit_code == 0
+    assert "may go" in listed.stdout
+    assert "--delete" in listed.stderr
+    assert len(json.loads(run("sessions", "--json").stdout)) == before
+    gone = json.loads(run("prune", "--older-than", "0", "--keep", "1", "--delete", "--json").stdout)
+    assert gone["deleted"] is True
+    left = json.loads(run("sessions", "--json").stdout)
+    assert len(left) == before - len(gone["session_keys"])
+    assert run("prune", "--older-than", "-1").exit_code == 2
+    assert run("prune", "--older-than", "nan").exit_code == 2
