@@ -46,6 +46,11 @@ class NewMessage:
     metadata: Mapping[str, object] | None = None
 
 
+_FIELDS = [item.name for item in fields(NewMessage)]
+_ALLOWED = set(_FIELDS)
+_NEEDED = {"role", "content"}
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A checked `NewMessage`."""
@@ -72,10 +77,8 @@ class Draft:
 def drafted(value: object) -> Draft:
     """The checked form of a `NewMessage` or of a mapping with its fields; raises `InvalidRequest`."""
     if isinstance(value, Mapping):
-        allowed = [item.name for item in fields(NewMessage)]
-        unknown = [name for name in value if name not in allowed]
-        if unknown or not {"role", "content"} <= value.keys():
-            raise InvalidRequest(f"a message needs role and content, and may have {', '.join(allowed[2:])}")
+        if not _NEEDED <= value.keys() <= _ALLOWED:
+            raise InvalidRequest(f"a message needs role and content, and may have {', '.join(_FIELDS[2:])}")
         value = NewMessage(**value)
     if not isinstance(value, NewMessage):
         raise InvalidRequest(f"a message must be a NewMessage or a mapping, not {type(value).__name__}")

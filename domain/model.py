@@ -135,10 +135,9 @@ class Reset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Where a transcript is being written: its session, active branch, head and latest reset on the active path."""
+    """Where a transcript is being written: its session, active branch and latest reset on the active path."""
 
     session: Session
     transcript: Transcript
     branch: Branch
-    head: Message | None
     reset: Reset | None

@@ -14,8 +14,15 @@ from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import checks, fts, mapping, pending
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.matching import Matching, matching
-from backscroll.infrastructure.rows import IndexStateRow, MessageRow, PendingRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.rows import MESSAGES, IndexStateRow, MessageRow, PendingRow, SessionRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
+
+_FOUND = (
+    sa.select(*mapping.MESSAGE_COLUMNS, MESSAGES.c.id, SessionRow.session_key, TranscriptRow.session_id)
+    .join(TranscriptRow, TranscriptRow.id == MESSAGES.c.transcript_pk)
+    .join(SessionRow, SessionRow.id == TranscriptRow.session_pk)
+    .where(MESSAGES.c.id.in_(sa.bindparam("pks", expanding=True)))
+)
 
 
 class SqlIndex:
@@ -33,15 +40,12 @@ class SqlIndex:
         # The index weighs words by all it holds, which would let a score tell of hidden messages.
         everything = request.scope.admits_every_agent
         scores = (self._ranked_by_index if everything else self._ranked_by_the_visible)(request, found)
-        rows = self._session.execute(
-            sa.select(MessageRow, SessionRow.session_key, TranscriptRow.session_id)
-            .join(TranscriptRow, TranscriptRow.id == MessageRow.transcript_pk)
-            .join(SessionRow, SessionRow.id == TranscriptRow.session_pk)
-            .where(MessageRow.id.in_(scores))
-        )
+        rows = self._session.connection().execute(_FOUND, {"pks": list(scores)})
         matches = {
-            row.id: Match(session_key=key, message=mapping.message(row, session_id, None), score=scores[row.id])
-            for row, key, session_id in rows
+            row.id: Match(
+                session_key=row.session_key, message=mapping.message(row, row.session_id, None), score=scores[row.id]
+            )
+            for row in rows
         }
         return [matches[pk] for pk in scores]
 

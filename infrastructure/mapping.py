@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import sqlalchemy as sa
+
 from backscroll.domain.model import Branch, Message, Reset, Session, Transcript
 from backscroll.domain.parts import TEXT_SEPARATOR, Part, TextPart, part_from_dict, part_to_dict
 from backscroll.domain.results import SessionSummary
-from backscroll.infrastructure.rows import BranchRow, MessageRow, ResetRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.hooks import NewMessageRow
+from backscroll.infrastructure.rows import MESSAGES, BranchRow, ResetRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.types import json_text, micros
 
 
 def packed(parts: tuple[Part, ...]) -> list[Any] | None:
@@ -30,8 +34,14 @@ def unpacked(layout: list[Any] | None, text: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def message(row: MessageRow, session_id: str, parent_id: str | None) -> Message:
-    """The message of a row."""
+MESSAGE_COLUMNS = tuple(
+    MESSAGES.c[name] for name in ("message_id", "depth", "role", "active", "created_at", "text", "parts", "metadata")
+)
+"""What a message is made from, beside its parent's id."""
+
+
+def message(row: sa.Row[*tuple[Any, ...]], session_id: str, parent_id: str | None) -> Message:
+    """The message of a row with the `MESSAGE_COLUMNS`."""
     return Message(
         message_id=row.message_id,
         session_id=session_id,
@@ -41,21 +51,30 @@ def message(row: MessageRow, session_id: str, parent_id: str | None) -> Message:
         parent_id=parent_id,
         depth=row.depth,
         active=row.active,
-        metadata=row.meta or {},
+        metadata=row.metadata or {},
     )
 
 
-def message_values(one: Message) -> dict[str, Any]:
-    """The columns of a message that its transcript does not decide."""
-    return {
-        "message_id": one.message_id,
-        "role": one.role,
-        "active": one.active,
-        "created_at": one.created_at,
-        "text": one.text,
-        "parts": packed(one.parts),
-        "metadata": dict(one.metadata) or None,
-    }
+def new_message(
+    one: Message, pk: int, transcript_pk: int, parent_pk: int | None, reset_pk: int | None, shown: int
+) -> NewMessageRow:
+    """A message as it is inserted, in the forms that the database keeps."""
+    parts = packed(one.parts)
+    return NewMessageRow(
+        id=pk,
+        transcript_pk=transcript_pk,
+        message_id=one.message_id,
+        parent_pk=parent_pk,
+        reset_pk=reset_pk,
+        depth=one.depth,
+        shown=shown,
+        role=one.role.value,
+        active=one.active,
+        created_at=micros(one.created_at),
+        text=one.text,
+        parts=None if parts is None else json_text(parts),
+        metadata=json_text(dict(one.metadata)) if one.metadata else None,
+    )
 
 
 def session(row: SessionRow, session_id: str) -> Session:
@@ -109,13 +128,13 @@ def transcript(row: TranscriptRow) -> Transcript:
     )
 
 
-def branch(row: BranchRow, session_id: str, head: MessageRow | None) -> Branch:
-    """The branch of a row and its head."""
+def branch(row: BranchRow, session_id: str, head: str | None, depth: int | None) -> Branch:
+    """The branch of a row, with its head's id and depth."""
     return Branch(
         branch_id=row.branch_id,
         session_id=session_id,
-        head=head.message_id if head else None,
-        depth=head.depth if head else 0,
+        head=head,
+        depth=depth or 0,
         active=row.active,
         created_at=row.created_at,
     )

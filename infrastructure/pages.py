@@ -1,22 +1,58 @@
 """Reading along the active path: every read is a range scan over depths."""
 
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import orm
 
 from backscroll.domain.errors import SessionNotFound
 from backscroll.domain.model import SPOKEN, Message, Reset, Role
 from backscroll.domain.paths import Stretch
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.hooks import IndexedSession
-from backscroll.infrastructure.rows import MessageRow, ResetRow, TranscriptRow
+from backscroll.infrastructure.rows import MESSAGES, ResetRow, TranscriptRow
 from backscroll.infrastructure.types import Json
 
-Parent = orm.aliased(MessageRow, name="parent")
 # Literally the condition of the partial indexes: a bound parameter would hide it from SQLite's planner.
 ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_messages.active = 1")
 RESET_ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_resets.active = 1")
+
+# Statements are made once: building one takes longer than running it.
+_PARENT = MESSAGES.alias("parent")
+_READ = (
+    sa.select(*mapping.MESSAGE_COLUMNS, _PARENT.c.message_id.label("parent_id"))
+    .select_from(MESSAGES.outerjoin(_PARENT, _PARENT.c.id == MESSAGES.c.parent_pk))
+    .where(MESSAGES.c.transcript_pk == sa.bindparam("transcript"))
+)
+_FIND = _READ.where(MESSAGES.c.message_id == sa.bindparam("message_id"))
+# One JSON parameter: an IN list would meet SQLite's limit on the number of variables.
+_KNOWN = _READ.where(
+    MESSAGES.c.message_id.in_(
+        sa.select(sa.func.json_each(sa.bindparam("message_ids", type_=Json)).table_valued("value").c.value)
+    )
+)
+_SHOWN = sa.select(MESSAGES.c.shown).where(
+    MESSAGES.c.transcript_pk == sa.bindparam("transcript"), ON_PATH, MESSAGES.c.depth == sa.bindparam("depth")
+)
+
+
+@cache
+def _window(*, roles: frozenset[Role], kept: bool, newest_first: bool) -> sa.Select[*tuple[Any, ...]]:
+    """A range of the active path; with `kept`, only what was spoken up to the depth of that name."""
+    statement = _READ.where(ON_PATH, MESSAGES.c.depth >= sa.bindparam("low"), MESSAGES.c.depth <= sa.bindparam("high"))
+    if kept:
+        statement = statement.where(
+            sa.or_(MESSAGES.c.depth > sa.bindparam("kept"), MESSAGES.c.role.in_(sorted(SPOKEN)))
+        )
+    if len(roles) < len(Role):
+        statement = statement.where(MESSAGES.c.role.in_(sorted(roles)))
+    order = MESSAGES.c.depth.desc() if newest_first else MESSAGES.c.depth
+    return statement.order_by(order).limit(sa.bindparam("limit")).offset(sa.bindparam("offset"))
+
+
+_ALL = frozenset(Role)
+_NO_TOOLS = _ALL - {Role.TOOL}
 
 
 class PathReads:
@@ -28,14 +64,13 @@ class PathReads:
 
     def find(self, session_id: str, message_id: str) -> Message | None:
         """One message, on the active path or off it."""
-        return self.known(session_id, [message_id]).get(message_id)
+        found = self._messages(_FIND, session_id, message_id=message_id)
+        return found[0] if found else None
 
     def known(self, session_id: str, message_ids: Sequence[str]) -> dict[str, Message]:
         """Those of the messages that are stored."""
-        # One JSON parameter: an IN list would meet SQLite's limit on the number of variables.
-        names = sa.func.json_each(sa.bindparam(None, list(message_ids), type_=Json)).table_valued("value")
-        statement = self._select(session_id).where(MessageRow.message_id.in_(sa.select(names.c.value)))
-        return {one.message_id: one for one in self._messages(statement, session_id)}
+        found = self._messages(_KNOWN, session_id, message_ids=list(message_ids))
+        return {one.message_id: one for one in found}
 
     def interval_resets(self, session_id: str, depth: int) -> tuple[Reset | None, Reset | None]:
         """On the active path: the last reset before the message at `depth` and the first one behind it."""
@@ -53,23 +88,26 @@ class PathReads:
 
     def nth_spoken(self, session_id: str, stretch: Stretch, count: int) -> Message | None:
         """The `count`-th user or assistant message of the stretch from its end, or the first if there are fewer."""
-        statement = self._within(session_id, stretch).where(MessageRow.role.in_(SPOKEN)).limit(1)
-        nth = self._messages(statement.order_by(MessageRow.depth.desc()).offset(count - 1), session_id)
-        first = nth or self._messages(statement.order_by(MessageRow.depth), session_id)
+        ends = (stretch.first, stretch.last)
+        nth = self._range(session_id, stretch, *ends, 1, roles=SPOKEN, newest_first=True, offset=count - 1)
+        first = nth or self._range(session_id, stretch, *ends, 1, roles=SPOKEN)
         return first[0] if first else None
 
     def older(
         self, session_id: str, stretch: Stretch, before: int, limit: int, *, tools: bool, offset: int = 0
     ) -> list[Message]:
         """The last `limit` messages below the depth `before`, after leaving out `offset` of them; oldest first."""
-        statement = self._within(session_id, stretch, tools=tools).where(MessageRow.depth < before)
-        statement = statement.order_by(MessageRow.depth.desc()).limit(limit).offset(offset)
-        return self._messages(statement, session_id)[::-1]
+        roles = _ALL if tools else _NO_TOOLS
+        high = min(stretch.last, before - 1)
+        found = self._range(
+            session_id, stretch, stretch.first, high, limit, roles=roles, newest_first=True, offset=offset
+        )
+        return found[::-1]
 
     def newer(self, session_id: str, stretch: Stretch, after: int, limit: int, *, tools: bool) -> list[Message]:
         """The first `limit` messages of the stretch above the depth `after`; oldest first."""
-        statement = self._within(session_id, stretch, tools=tools).where(MessageRow.depth > after)
-        return self._messages(statement.order_by(MessageRow.depth).limit(limit), session_id)
+        low = max(stretch.first, after + 1)
+        return self._range(session_id, stretch, low, stretch.last, limit, roles=_ALL if tools else _NO_TOOLS)
 
     def count(self, session_id: str, stretch: Stretch, *, tools: bool) -> int:
         """How many messages the stretch holds: a difference of counters, whatever its length."""
@@ -81,30 +119,31 @@ class PathReads:
     def _shown_at(self, session_id: str, depth: int) -> int:
         if depth <= 0:
             return 0
-        return self._session.scalars(
-            sa.select(MessageRow.shown).where(
-                MessageRow.transcript_pk == self._transcript(session_id).id, ON_PATH, MessageRow.depth == depth
-            )
-        ).one()
+        params = {"transcript": self._transcript(session_id).id, "depth": depth}
+        return int(self._session.connection().execute(_SHOWN, params).scalar_one())
 
-    def _select(self, session_id: str) -> sa.Select[MessageRow, str]:
-        return (
-            sa.select(MessageRow, Parent.message_id)
-            .outerjoin(Parent, Parent.id == MessageRow.parent_pk)
-            .where(MessageRow.transcript_pk == self._transcript(session_id).id)
-        )
+    def _range(
+        self,
+        session_id: str,
+        stretch: Stretch,
+        low: int,
+        high: int,
+        limit: int,
+        *,
+        roles: frozenset[Role],
+        newest_first: bool = False,
+        offset: int = 0,
+    ) -> list[Message]:
+        # One bound on each side: SQLite scans from the first that it is given, not from the tighter one.
+        kept = stretch.kept_until >= low
+        more = {"kept": stretch.kept_until} if kept else {}
+        statement = _window(roles=roles, kept=kept, newest_first=newest_first)
+        return self._messages(statement, session_id, low=low, high=high, limit=limit, offset=offset, **more)
 
-    def _within(self, session_id: str, stretch: Stretch, *, tools: bool = True) -> sa.Select[MessageRow, str]:
-        statement = self._select(session_id).where(
-            ON_PATH, MessageRow.depth >= stretch.first, MessageRow.depth <= stretch.last
-        )
-        if stretch.kept_until >= stretch.first:
-            statement = statement.where(sa.or_(MessageRow.depth > stretch.kept_until, MessageRow.role.in_(SPOKEN)))
-        return statement if tools else statement.where(MessageRow.role != Role.TOOL)
-
-    def _messages(self, statement: sa.Select[MessageRow, str], session_id: str) -> list[Message]:
-        rows = self._session.execute(statement).all()
-        return [mapping.message(row, session_id, parent_id) for row, parent_id in rows]
+    def _messages(self, statement: sa.Select[*tuple[Any, ...]], session_id: str, **params: object) -> list[Message]:
+        params["transcript"] = self._transcript(session_id).id
+        rows = self._session.connection().execute(statement, params)
+        return [mapping.message(row, session_id, row.parent_id) for row in rows]
 
     def _transcript(self, session_id: str) -> TranscriptRow:
         row = self._transcripts.get(session_id)

@@ -8,11 +8,13 @@ from backscroll.domain.model import Session, Transcript
 from backscroll.domain.results import SessionSummary
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
-from backscroll.infrastructure.hooks import OWN_STATEMENT, IndexedSession
+from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.rows import AgentRow, BranchRow, SessionRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
 from backscroll.infrastructure.tree import CURRENT
-from backscroll.infrastructure.types import UtcMicroseconds
+from backscroll.infrastructure.types import micros
+
+_TOUCH = "UPDATE backscroll_sessions SET updated_at = max(updated_at, ?) WHERE session_key = ?"
 
 
 class SqlSessions:
@@ -66,11 +68,7 @@ class SqlSessions:
 
     def touch(self, session_key: str, at: datetime) -> None:
         """Notes that the session was written to; the time noted never goes back."""
-        latest = sa.func.max(SessionRow.updated_at, sa.literal(at, UtcMicroseconds))
-        self._session.execute(
-            sa.update(SessionRow).where(SessionRow.session_key == session_key).values(updated_at=latest),
-            execution_options={**OWN_STATEMENT, "synchronize_session": False},
-        )
+        self._session.connection().exec_driver_sql(_TOUCH, (micros(at), session_key))
 
     def remove(self, session_key: str) -> bool:
         """Deletes a session with everything in it and in the index; False when there is none."""

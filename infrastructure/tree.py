@@ -2,21 +2,46 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy import orm
+from sqlalchemy.orm import attributes
 
 from backscroll.domain.model import SPOKEN, Branch, Line, Message, Reset, Role
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import mapping
-from backscroll.infrastructure.hooks import OWN_STATEMENT, IndexedSession
-from backscroll.infrastructure.pages import ON_PATH, RESET_ON_PATH, Parent, PathReads
+from backscroll.infrastructure.hooks import OWN_STATEMENT, IndexedSession, NewMessageRow
+from backscroll.infrastructure.pages import ON_PATH, RESET_ON_PATH, PathReads
 from backscroll.infrastructure.pending import mark_pending
 from backscroll.infrastructure.rows import BranchRow, MessageRow, ResetRow, SessionRow, TranscriptRow
 from backscroll.infrastructure.types import Json
 
 BRANCH_ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_branches.active = 1")
 CURRENT: sa.ColumnElement[bool] = sa.literal_column("backscroll_transcripts.is_current = 1")
+
+
+class _Tip(NamedTuple):
+    """The message in which a line ends: what the next one has to know of it."""
+
+    pk: int | None
+    message_id: str | None
+    depth: int
+    shown: int
+
+
+_ROOT = _Tip(None, None, 0, 0)
+_TIP = (MessageRow.id, MessageRow.message_id, MessageRow.depth, MessageRow.shown)
+# Made once: building a statement takes longer than running it.
+_LINE = (
+    sa.select(TranscriptRow, BranchRow, *_TIP)
+    .join(TranscriptRow.session)
+    .join(BranchRow, sa.and_(BranchRow.transcript_pk == TranscriptRow.id, BRANCH_ON_PATH))
+    .outerjoin(MessageRow, MessageRow.id == BranchRow.head_pk)
+    .options(orm.contains_eager(TranscriptRow.session))
+)
+_LINE_OF_TRANSCRIPT = _LINE.where(TranscriptRow.session_id == sa.bindparam("name"))
+_CURRENT_LINE = _LINE.where(SessionRow.session_key == sa.bindparam("name"), CURRENT)
 
 
 class SqlMessages(PathReads):
@@ -30,59 +55,52 @@ class SqlMessages(PathReads):
         self._inline_limit = inline_limit
         self._new_id = new_id
         self._clock = clock
+        self._branches: dict[tuple[str, str], tuple[BranchRow, _Tip]] = {}
 
     def line(self, session_id: str) -> Line | None:
         """Where the transcript is being written."""
-        return self._line(TranscriptRow.session_id == session_id)
+        return self._line(_LINE_OF_TRANSCRIPT, session_id)
 
     def current_line(self, session_key: str) -> Line | None:
         """Where the session's current transcript is being written."""
-        return self._line(sa.and_(SessionRow.session_key == session_key, CURRENT))
+        return self._line(_CURRENT_LINE, session_key)
 
-    def _line(self, condition: sa.ColumnElement[bool]) -> Line | None:
-        found = self._session.execute(
-            sa.select(TranscriptRow, BranchRow, MessageRow, Parent.message_id)
-            .join(TranscriptRow.session)
-            .join(BranchRow, sa.and_(BranchRow.transcript_pk == TranscriptRow.id, BRANCH_ON_PATH))
-            .outerjoin(MessageRow, MessageRow.id == BranchRow.head_pk)
-            .outerjoin(Parent, Parent.id == MessageRow.parent_pk)
-            .where(condition)
-        ).first()
+    def _line(self, statement: sa.Select[*tuple[Any, ...]], name: str) -> Line | None:
+        found = self._session.execute(statement, {"name": name}).first()
         if found is None:
             return None
-        transcript, branch, head, parent_id = found
+        transcript, branch = found[:2]
         session_id = transcript.session_id
+        tip = _Tip(*found[2:]) if branch.head_pk is not None else _ROOT
         self._transcripts[session_id] = transcript
+        self._branches[session_id, branch.branch_id] = branch, tip
         latest = self._session.get(ResetRow, branch.reset_pk) if branch.reset_pk is not None else None
         return Line(
             session=mapping.session(transcript.session, session_id),
             transcript=mapping.transcript(transcript),
-            branch=mapping.branch(branch, session_id, head),
-            head=mapping.message(head, session_id, parent_id) if head else None,
+            branch=mapping.branch(branch, session_id, tip.message_id, tip.depth),
             reset=mapping.reset(latest, session_id) if latest else None,
         )
 
     def extend(self, branch: Branch, messages: Sequence[Message]) -> list[Message]:
         """Stores messages at the head of a branch, in order, on the active path if the branch is; moves the head."""
         transcript = self._transcript(branch.session_id)
-        row = self._branch_row(branch)
-        head = self._session.get(MessageRow, row.head_pk) if row.head_pk is not None else None
-        parent_pk, parent_id = (head.id, head.message_id) if head else (None, None)
-        depth, shown = (head.depth, head.shown) if head else (0, 0)
+        row, tip = self._branch(branch)
+        connection = self._session.connection()
         # Keys are given here, not by the database, so that each message can name its parent before it is stored.
-        pk = self._session.scalar(_LAST_KEY) or 0
-        values: list[dict[str, Any]] = []
+        pk = connection.exec_driver_sql(_LAST_KEY).scalar() or 0
+        rows: list[NewMessageRow] = []
         stored: list[Message] = []
         for message in messages:
-            pk, depth, shown = pk + 1, depth + 1, shown + (message.role is not Role.TOOL)
-            placed = replace(message, parent_id=parent_id, depth=depth, active=branch.active)
-            place = {"id": pk, "transcript_pk": transcript.id, "parent_pk": parent_pk, "reset_pk": row.reset_pk}
-            values.append({**mapping.message_values(placed), **place, "depth": depth, "shown": shown})
+            placed = replace(message, parent_id=tip.message_id, depth=tip.depth + 1, active=branch.active)
+            pk, shown = pk + 1, tip.shown + (message.role is not Role.TOOL)
+            rows.append(mapping.new_message(placed, pk, transcript.id, tip.pk, row.reset_pk, shown))
             stored.append(placed)
-            parent_pk, parent_id = pk, message.message_id
-        self._session.insert_messages(transcript, values)
-        row.head_pk = pk
-        self._session.flush()
+            tip = _Tip(pk, message.message_id, placed.depth, shown)
+        self._session.insert_messages(transcript, rows)
+        connection.exec_driver_sql(_MOVE_HEAD, (tip.pk, row.id))
+        attributes.set_committed_value(row, "head_pk", tip.pk)
+        self._branches[branch.session_id, branch.branch_id] = row, tip
         return stored
 
     def replace(self, message: Message) -> None:
@@ -95,12 +113,12 @@ class SqlMessages(PathReads):
     def branches(self, session_id: str) -> list[Branch]:
         """The branches, the active one first, then the newest."""
         rows = self._session.execute(
-            sa.select(BranchRow, MessageRow)
+            sa.select(BranchRow, MessageRow.message_id, MessageRow.depth)
             .outerjoin(MessageRow, MessageRow.id == BranchRow.head_pk)
             .where(BranchRow.transcript_pk == self._transcript(session_id).id)
             .order_by(BranchRow.active.desc(), BranchRow.id.desc())
         )
-        return [mapping.branch(branch, session_id, head) for branch, head in rows]
+        return [mapping.branch(branch, session_id, head, depth) for branch, head, depth in rows]
 
     def branch_ending_at(self, session_id: str, message_id: str | None) -> Branch:
         """The branch that ends in that message (None: before the first), stored inactive if there is none yet."""
@@ -133,12 +151,12 @@ class SqlMessages(PathReads):
             )
             self._session.add(row)
             self._session.flush()
-        return mapping.branch(row, session_id, head)
+        return mapping.branch(row, session_id, head.message_id if head else None, head.depth if head else None)
 
     def activate(self, branch: Branch) -> Branch:
         """Makes the branch's line the active path, with the index following it now or, when much changes, later."""
         transcript = self._transcript(branch.session_id)
-        row = self._branch_row(branch)
+        row, _ = self._branch(branch)
         joining, fork = self._climb(row.head_pk)
         leaving = sa.and_(MessageRow.transcript_pk == transcript.id, ON_PATH, MessageRow.depth > fork)
         left = self._session.scalar(sa.select(sa.func.max(MessageRow.depth)).where(leaving)) or fork
@@ -224,11 +242,20 @@ class SqlMessages(PathReads):
         )
         return self._session.scalar(statement) is not None
 
-    def _branch_row(self, branch: Branch) -> BranchRow:
-        statement = sa.select(BranchRow).where(
-            BranchRow.transcript_pk == self._transcript(branch.session_id).id, BranchRow.branch_id == branch.branch_id
-        )
-        return self._session.scalars(statement).one()
+    def _branch(self, branch: Branch) -> tuple[BranchRow, "_Tip"]:
+        """A branch's row and where it ends; both are kept for as long as this unit of work lasts."""
+        key = branch.session_id, branch.branch_id
+        if key not in self._branches:
+            found = self._session.execute(
+                sa.select(BranchRow, *_TIP)
+                .outerjoin(MessageRow, MessageRow.id == BranchRow.head_pk)
+                .where(
+                    BranchRow.transcript_pk == self._transcript(branch.session_id).id,
+                    BranchRow.branch_id == branch.branch_id,
+                )
+            ).one()
+            self._branches[key] = found[0], _Tip(*found[1:]) if found[0].head_pk is not None else _ROOT
+        return self._branches[key]
 
     def _message_row(self, session_id: str, message_id: str) -> MessageRow:
         statement = sa.select(MessageRow).where(
@@ -243,7 +270,8 @@ def _ids(pks: Sequence[int]) -> sa.ColumnElement[bool]:
     return MessageRow.id.in_(sa.select(values.c.value))
 
 
-_LAST_KEY = sa.text(f"SELECT seq FROM sqlite_sequence WHERE name = '{MessageRow.__tablename__}'")
+_LAST_KEY = f"SELECT seq FROM sqlite_sequence WHERE name = '{MessageRow.__tablename__}'"
+_MOVE_HEAD = "UPDATE backscroll_branches SET head_pk = ? WHERE id = ?"
 _CLIMB = sa.text(
     """WITH RECURSIVE line(id, parent_pk, depth, active) AS (
         SELECT id, parent_pk, depth, active FROM backscroll_messages WHERE id = :head

@@ -45,6 +45,11 @@ class Word(sa.types.TypeDecorator[Any]):
         return None if value is None else self._words(value)
 
 
+def json_text(value: object) -> str:
+    """JSON data as it is stored."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 class Json(sa.types.TypeDecorator[Any]):
     """JSON data as compact UTF-8 text."""
 
@@ -52,7 +57,7 @@ class Json(sa.types.TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: object, dialect: sa.Dialect) -> str | None:
-        return None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return None if value is None else json_text(value)
 
     def process_result_value(self, value: str | None, dialect: sa.Dialect) -> Any:
         return None if value is None else json.loads(value)
