@@ -11,9 +11,10 @@ References: Unicode Standard Annex #15 (normalization forms), The Unicode Standa
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import groupby
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby, pairwise
+from typing import NamedTuple
 
 JOINT = "\x1f"
 """Stands around every character of a script without word spaces; no character of a stored text folds to it."""
@@ -51,11 +52,10 @@ _COMPOSING = re.compile("[\u1160-\u11ff\u3131-\u318e\ud7b0-\ud7fb\uff9e-\uffdc\U
 _HEAP_OF_MARKS = re.compile(r"(?:[^\w\s]|[\uff9e\uff9f]){64,}")
 _SHORT = 1_024
 _TOKEN = re.compile(f"[^ {JOINT}]+")
-_ASCII_TOKEN = re.compile("[a-z0-9]+")
+_RUN = re.compile(r"[^\x00-/:-@\[-`{-\x7f]+")  # what stands between ASCII signs, which begin and end every token
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A folded token and the characters [start, end) of the original text that it stands for."""
 
     text: str
@@ -119,31 +119,32 @@ def terms(text: str) -> tuple[str, ...]:
 
 def tokens(text: str) -> Iterator[Token]:
     """The folded tokens of `text` with their places in it."""
-    if text.isascii():
-        for match in _ASCII_TOKEN.finditer(text.lower()):
-            yield Token(match.group(), match.start(), match.end())
-        return
-    pieces: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    for start, end in _clusters(text):
-        folded = fold(text[start:end])
-        pieces.append(folded)
-        starts.extend([start] * len(folded))
-        ends.extend([end] * len(folded))
-    for match in _TOKEN.finditer("".join(pieces)):
-        yield Token(match.group(), starts[match.start()], ends[match.end() - 1])
+    for run in _RUN.finditer(text):
+        if run.group().isascii():
+            yield Token(run.group().lower(), run.start(), run.end())
+        else:
+            yield from _folded(run.group(), run.start())
 
 
-def _clusters(text: str) -> Iterator[tuple[int, int]]:
-    """The ranges of `text` that normalize on their own: a character with all that may compose with it."""
+def _folded(text: str, at: int) -> Iterator[Token]:
+    """The folded tokens of a piece of text that stands at the place `at`."""
+    pieces: list[str]
     if unicodedata.is_normalized("NFKC", text):
-        yield from ((index, index + 1) for index in range(len(text)))
-        return
-    start = 0
+        # Then every character folds on its own.
+        starts: Sequence[int] = range(len(text) + 1)
+        pieces = list(map(_FOLDS.__getitem__, map(ord, text)))
+    else:
+        starts = [*_clusters(text), len(text)]
+        pieces = [fold(text[start:end]) for start, end in pairwise(starts)]
+    ends = list(accumulate(map(len, pieces)))
+    for match in _TOKEN.finditer("".join(pieces)):
+        first, last = bisect_right(ends, match.start()), bisect_right(ends, match.end() - 1)
+        # What is dropped behind a token, such as its accent, belongs to it.
+        yield Token(match.group(), at + starts[first], at + starts[bisect_right(ends, ends[last])])
+
+
+def _clusters(text: str) -> Iterator[int]:
+    """Where the pieces of `text` begin that normalize on their own: a character with all that may compose with it."""
     for index, char in enumerate(text):
-        if index > start and not (unicodedata.category(char)[0] == "M" or _COMPOSING.match(char)):
-            yield start, index
-            start = index
-    if text:
-        yield start, len(text)
+        if index == 0 or not (unicodedata.category(char)[0] == "M" or _COMPOSING.match(char)):
+            yield index

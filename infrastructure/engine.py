@@ -43,6 +43,8 @@ def create_engine(url: str, *, busy_timeout: float, synchronous: str) -> sa.Engi
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute(f"PRAGMA synchronous = {synchronous}")
+        # 16 MiB: the pages that the newest matches of a word stand on, so that they are looked up once.
+        cursor.execute("PRAGMA cache_size = -16384")
         # Asked first: setting it where it is set already could wait for a lock.
         if not memory and cursor.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             cursor.execute("PRAGMA journal_mode = WAL")

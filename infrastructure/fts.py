@@ -24,13 +24,21 @@ VIEW = "backscroll_indexed_messages"
 CREATE = f"""CREATE VIRTUAL TABLE {INDEX} USING fts5(
     body, scope, content='{VIEW}', content_rowid='id',
     tokenize="unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc Me'")"""
-CONFIGURE = f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('rank', 'bm25(1.0, 0.0)')"
+CONFIGURE = (
+    f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('rank', 'bm25(1.0, 0.0)')",
+    f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('automerge', 0)",
+)
 _INSERT = f"INSERT INTO {INDEX}(rowid, body, scope) VALUES (?, ?, ?)"
 _DELETE = f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) VALUES ('delete', ?, ?, ?)"
 
 _SPARE = INDEX + "_spare"
 _MERGE_PAGES = 200
 """Pages that one step of a merge writes: some milliseconds of the write lock."""
+_MERGE_EVERY = 4
+_MERGE_A_BIT = 16
+# FTS5 merges by itself in bursts of hundreds of pages, a stall for whoever writes just then. So that is off
+# (automerge), and every few rows merge a few pages.
+_MERGE = f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('merge', ?)"
 
 IndexRow = tuple[int, str, str]
 """Row id, body and scope tokens, as the index holds them."""
@@ -45,6 +53,9 @@ def insert(connection: sa.Connection, rows: Sequence[IndexRow]) -> None:
     """Adds rows to the index."""
     if rows:
         connection.exec_driver_sql(_INSERT, list(rows))
+        if len(rows) >= _MERGE_EVERY or rows[0][0] % _MERGE_EVERY == 0:
+            pages = _MERGE_A_BIT * max(len(rows) // _MERGE_EVERY, 1)
+            connection.exec_driver_sql(_MERGE, (min(pages, _MERGE_PAGES),))
 
 
 def delete(connection: sa.Connection, rows: Sequence[IndexRow]) -> None:
@@ -62,7 +73,8 @@ def recreate(connection: sa.Connection) -> None:
         _empty(connection)
         connection.exec_driver_sql(f"DROP TABLE {INDEX}")
     connection.exec_driver_sql(CREATE)
-    connection.exec_driver_sql(CONFIGURE)
+    for statement in CONFIGURE:
+        connection.exec_driver_sql(statement)
     connection.exec_driver_sql(f"INSERT INTO {INDEX}({INDEX}) VALUES ('rebuild')")
 
 

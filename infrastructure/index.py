@@ -58,13 +58,21 @@ class SqlIndex:
     def _ranked_by_index(self, request: SearchRequest, found: Matching) -> dict[int, float]:
         """The best matches and their scores, as FTS5's own bm25 has them."""
         order, bound = self._candidates(request)
-        best = "" if request.order is Order.NEWEST else f"{fts.INDEX}.rank, "
-        statement = (
-            f"WITH candidate(id, created_at) AS MATERIALIZED (SELECT m.id, m.created_at {found.source} {order})"
-            f" SELECT c.id, {fts.INDEX}.rank FROM {fts.INDEX} CROSS JOIN candidate AS c ON c.id = {fts.INDEX}.rowid"
-            f" WHERE {fts.INDEX} MATCH :match AND {fts.INDEX}.rowid >= (SELECT min(id) FROM candidate)"
-            f" ORDER BY {best}c.created_at DESC, c.id DESC LIMIT :limit"
-        )
+        if request.order is Order.NEWEST:
+            # Only the few that are shown are ranked.
+            statement = (
+                f"WITH candidate(id, created_at) AS MATERIALIZED (SELECT m.id, m.created_at {found.source} {order})"
+                f" SELECT c.id, {fts.INDEX}.rank FROM {fts.INDEX} CROSS JOIN candidate AS c ON c.id = {fts.INDEX}.rowid"
+                f" WHERE {fts.INDEX} MATCH :match AND {fts.INDEX}.rowid >= (SELECT min(id) FROM candidate)"
+                " ORDER BY c.created_at DESC, c.id DESC LIMIT :limit"
+            )
+        else:
+            # Ranked while they are met: a second pass would look for every phrase again.
+            statement = (
+                "WITH candidate(id, created_at, rank) AS MATERIALIZED"
+                f" (SELECT m.id, m.created_at, {fts.INDEX}.rank {found.source} {order})"
+                " SELECT id, rank FROM candidate ORDER BY rank, created_at DESC, id DESC LIMIT :limit"
+            )
         params = {**found.params, "match": found.expression(request.query), "bound": bound, "limit": request.limit}
         # FTS5 gives no rank where its own counts are damaged.
         return {pk: -(rank or 0.0) for pk, rank in self._session.execute(sa.text(statement), params)}

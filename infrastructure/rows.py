@@ -109,7 +109,7 @@ class MessageRow(Row):
     __tablename__ = PREFIX + "messages"
     __table_args__ = (
         sa.UniqueConstraint("transcript_pk", "message_id"),
-        sa.Index("ix_backscroll_messages_path", "transcript_pk", "depth", "role", sqlite_where=sa.text("active = 1")),
+        sa.Index("ix_backscroll_messages_path", "transcript_pk", "depth", sqlite_where=sa.text("active = 1")),
         _NEVER_REUSED,
     )
 

@@ -94,7 +94,7 @@ def upgrade() -> None:
         **NEVER_REUSED,
     )
     op.create_index(
-        "ix_backscroll_messages_path", "backscroll_messages", ["transcript_pk", "depth", "role"], sqlite_where=ON_PATH
+        "ix_backscroll_messages_path", "backscroll_messages", ["transcript_pk", "depth"], sqlite_where=ON_PATH
     )
     op.create_table(
         "backscroll_branches",

@@ -88,6 +88,7 @@ def upgrade() -> None:
     op.execute(VIEW)
     op.execute(INDEX)
     op.execute("INSERT INTO backscroll_message_index(backscroll_message_index, rank) VALUES ('rank', 'bm25(1.0, 0.0)')")
+    op.execute("INSERT INTO backscroll_message_index(backscroll_message_index, rank) VALUES ('automerge', 0)")
     for name, body in TRIGGERS.items():
         op.execute(f"CREATE TRIGGER {name} {body}")
 
