@@ -59,15 +59,14 @@ class _Changes:
 class IndexedSession(orm.Session):
     """A session whose flushes carry the index along."""
 
-    def insert_messages(self, transcript: TranscriptRow, rows: Sequence[NewMessageRow]) -> None:
-        """Stores many messages of one transcript and indexes them."""
-        indexable, scope = not transcript.session.incognito, scope_of(transcript)
+    def insert_messages(self, rows: Sequence[NewMessageRow], scope: str | None) -> None:
+        """Stores messages of one transcript and indexes them under its scope tokens (None: it is kept out)."""
         stored: list[tuple[object, ...]] = []
         added: list[fts.IndexRow] = []
         for row in rows:
-            indexed, substitute = wanted(row.role, row.active and indexable, row.text)
+            indexed, substitute = wanted(row.role, row.active and scope is not None, row.text)
             stored.append((*row, indexed, substitute))
-            if indexed:
+            if indexed and scope is not None:
                 added.append((row.id, row.text if substitute is None else substitute, scope))
         connection = self.connection()
         connection.exec_driver_sql(_INSERT, stored)

@@ -77,12 +77,12 @@ def new_message(
     )
 
 
-def session(row: SessionRow, session_id: str) -> Session:
-    """The session of a row, with its current transcript's id."""
+def session(row: SessionRow | sa.Row[*tuple[Any, ...]], agent_id: str, session_id: str) -> Session:
+    """The session of a row, or of columns named like its attributes, with its current transcript's id."""
     return Session(
         session_key=row.session_key,
         session_id=session_id,
-        agent_id=row.agent.agent_id,
+        agent_id=agent_id,
         kind=row.kind,
         title=row.title,
         spawned_by=row.spawned_by,

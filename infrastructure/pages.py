@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -10,8 +10,9 @@ from backscroll.domain.errors import SessionNotFound
 from backscroll.domain.model import SPOKEN, Message, Reset, Role
 from backscroll.domain.paths import Stretch
 from backscroll.infrastructure import mapping
+from backscroll.infrastructure.fts import scope_tokens
 from backscroll.infrastructure.hooks import IndexedSession
-from backscroll.infrastructure.rows import MESSAGES, ResetRow, TranscriptRow
+from backscroll.infrastructure.rows import MESSAGES, SESSIONS, TRANSCRIPTS, ResetRow
 from backscroll.infrastructure.types import Json
 
 # Literally the condition of the partial indexes: a bound parameter would hide it from SQLite's planner.
@@ -55,12 +56,26 @@ _ALL = frozenset(Role)
 _NO_TOOLS = _ALL - {Role.TOOL}
 
 
+_PLACE = (
+    sa.select(TRANSCRIPTS.c.id, TRANSCRIPTS.c.session_pk, SESSIONS.c.agent_pk, SESSIONS.c.incognito)
+    .join(SESSIONS, SESSIONS.c.id == TRANSCRIPTS.c.session_pk)
+    .where(TRANSCRIPTS.c.session_id == sa.bindparam("name"))
+)
+
+
+class Place(NamedTuple):
+    """A transcript's key, and the scope tokens of its messages (None: they are kept out of the index)."""
+
+    pk: int
+    scope: str | None
+
+
 class PathReads:
     """The reading half of the messages repository."""
 
     def __init__(self, session: IndexedSession) -> None:
         self._session = session
-        self._transcripts: dict[str, TranscriptRow] = {}
+        self._places: dict[str, Place] = {}
 
     def find(self, session_id: str, message_id: str) -> Message | None:
         """One message, on the active path or off it."""
@@ -75,7 +90,7 @@ class PathReads:
     def interval_resets(self, session_id: str, depth: int) -> tuple[Reset | None, Reset | None]:
         """On the active path: the last reset before the message at `depth` and the first one behind it."""
         statement = (
-            sa.select(ResetRow).where(ResetRow.transcript_pk == self._transcript(session_id).id, RESET_ON_PATH).limit(1)
+            sa.select(ResetRow).where(ResetRow.transcript_pk == self._place(session_id).pk, RESET_ON_PATH).limit(1)
         )
         before = self._session.scalar(
             statement.where(ResetRow.depth < depth).order_by(ResetRow.depth.desc(), ResetRow.id.desc())
@@ -119,7 +134,7 @@ class PathReads:
     def _shown_at(self, session_id: str, depth: int) -> int:
         if depth <= 0:
             return 0
-        params = {"transcript": self._transcript(session_id).id, "depth": depth}
+        params = {"transcript": self._place(session_id).pk, "depth": depth}
         return int(self._session.connection().execute(_SHOWN, params).scalar_one())
 
     def _range(
@@ -141,15 +156,16 @@ class PathReads:
         return self._messages(statement, session_id, low=low, high=high, limit=limit, offset=offset, **more)
 
     def _messages(self, statement: sa.Select[*tuple[Any, ...]], session_id: str, **params: object) -> list[Message]:
-        params["transcript"] = self._transcript(session_id).id
+        params["transcript"] = self._place(session_id).pk
         rows = self._session.connection().execute(statement, params)
         return [mapping.message(row, session_id, row.parent_id) for row in rows]
 
-    def _transcript(self, session_id: str) -> TranscriptRow:
-        row = self._transcripts.get(session_id)
-        if row is None:
-            row = self._session.scalar(sa.select(TranscriptRow).where(TranscriptRow.session_id == session_id))
+    def _place(self, session_id: str) -> Place:
+        place = self._places.get(session_id)
+        if place is None:
+            row = self._session.connection().execute(_PLACE, {"name": session_id}).first()
             if row is None:
                 raise SessionNotFound
-            self._transcripts[session_id] = row
-        return row
+            scope = None if row.incognito else scope_tokens(row.session_pk, row.agent_pk)
+            place = self._places[session_id] = Place(row.id, scope)
+        return place

@@ -151,6 +151,12 @@ class BranchRow(Row):
     created_at: Mapped[datetime]
 
 
+AGENTS, SESSIONS, TRANSCRIPTS, MESSAGES, BRANCHES = (
+    cast(sa.Table, row.__table__) for row in (AgentRow, SessionRow, TranscriptRow, MessageRow, BranchRow)
+)
+"""The tables themselves, for reading columns instead of rows, and for statements that bring the index along."""
+
+
 class ResetRow(Row):
     """A boundary behind `after_pk` (NULL: before the first message), which has that `depth` and `shown`."""
 
@@ -181,10 +187,6 @@ class ResetRow(Row):
     first_kept: Mapped[MessageRow | None] = orm.relationship(
         primaryjoin=lambda: orm.foreign(ResetRow.first_kept_pk) == MessageRow.id, viewonly=True, lazy="joined"
     )
-
-
-MESSAGES = cast(sa.Table, MessageRow.__table__)
-"""The messages table itself, for bulk statements that bring the index along."""
 
 
 class PendingRow(Row):

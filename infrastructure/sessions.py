@@ -8,10 +8,10 @@ from backscroll.domain.model import Session, Transcript
 from backscroll.domain.results import SessionSummary
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
+from backscroll.infrastructure.heads import CURRENT
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.rows import AgentRow, BranchRow, SessionRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
-from backscroll.infrastructure.tree import CURRENT
 from backscroll.infrastructure.types import micros
 
 _TOUCH = "UPDATE backscroll_sessions SET updated_at = max(updated_at, ?) WHERE session_key = ?"
@@ -42,7 +42,7 @@ class SqlSessions:
             .join(TranscriptRow, sa.and_(TranscriptRow.session_pk == SessionRow.id, CURRENT))
             .where(condition)
         ).first()
-        return mapping.session(*found) if found else None
+        return mapping.session(found[0], found[0].agent.agent_id, found[1]) if found else None
 
     def add(self, session: Session, branch_id: str) -> None:
         """Stores a new session with its first, empty transcript, whose only branch gets `branch_id`."""

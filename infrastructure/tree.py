@@ -2,49 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import orm
-from sqlalchemy.orm import attributes
 
-from backscroll.domain.model import SPOKEN, Branch, Line, Message, Reset, Role
+from backscroll.domain.model import SPOKEN, Branch, Message, Reset, Role
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import mapping
+from backscroll.infrastructure.heads import BRANCH_ON_PATH, HeadReads, Tip
 from backscroll.infrastructure.hooks import OWN_STATEMENT, IndexedSession, NewMessageRow
-from backscroll.infrastructure.pages import ON_PATH, RESET_ON_PATH, PathReads
+from backscroll.infrastructure.pages import ON_PATH, RESET_ON_PATH
 from backscroll.infrastructure.pending import mark_pending
-from backscroll.infrastructure.rows import BranchRow, MessageRow, ResetRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.rows import (
+    BranchRow,
+    MessageRow,
+    ResetRow,
+)
 from backscroll.infrastructure.types import Json
 
-BRANCH_ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_branches.active = 1")
-CURRENT: sa.ColumnElement[bool] = sa.literal_column("backscroll_transcripts.is_current = 1")
+# Branches are also moved past the ORM: what it remembers of one may be old.
+_AS_STORED = {"populate_existing": True}
 
 
-class _Tip(NamedTuple):
-    """The message in which a line ends: what the next one has to know of it."""
-
-    pk: int | None
-    message_id: str | None
-    depth: int
-    shown: int
-
-
-_ROOT = _Tip(None, None, 0, 0)
-_TIP = (MessageRow.id, MessageRow.message_id, MessageRow.depth, MessageRow.shown)
-# Made once: building a statement takes longer than running it.
-_LINE = (
-    sa.select(TranscriptRow, BranchRow, *_TIP)
-    .join(TranscriptRow.session)
-    .join(BranchRow, sa.and_(BranchRow.transcript_pk == TranscriptRow.id, BRANCH_ON_PATH))
-    .outerjoin(MessageRow, MessageRow.id == BranchRow.head_pk)
-    .options(orm.contains_eager(TranscriptRow.session))
-)
-_LINE_OF_TRANSCRIPT = _LINE.where(TranscriptRow.session_id == sa.bindparam("name"))
-_CURRENT_LINE = _LINE.where(SessionRow.session_key == sa.bindparam("name"), CURRENT)
-
-
-class SqlMessages(PathReads):
+class SqlMessages(HeadReads):
     """Messages, branches and resets in SQL.
 
     `inline_limit` is the number of messages that may change sides of the active path with the index following at once.
@@ -55,52 +34,25 @@ class SqlMessages(PathReads):
         self._inline_limit = inline_limit
         self._new_id = new_id
         self._clock = clock
-        self._branches: dict[tuple[str, str], tuple[BranchRow, _Tip]] = {}
-
-    def line(self, session_id: str) -> Line | None:
-        """Where the transcript is being written."""
-        return self._line(_LINE_OF_TRANSCRIPT, session_id)
-
-    def current_line(self, session_key: str) -> Line | None:
-        """Where the session's current transcript is being written."""
-        return self._line(_CURRENT_LINE, session_key)
-
-    def _line(self, statement: sa.Select[*tuple[Any, ...]], name: str) -> Line | None:
-        found = self._session.execute(statement, {"name": name}).first()
-        if found is None:
-            return None
-        transcript, branch = found[:2]
-        session_id = transcript.session_id
-        tip = _Tip(*found[2:]) if branch.head_pk is not None else _ROOT
-        self._transcripts[session_id] = transcript
-        self._branches[session_id, branch.branch_id] = branch, tip
-        latest = self._session.get(ResetRow, branch.reset_pk) if branch.reset_pk is not None else None
-        return Line(
-            session=mapping.session(transcript.session, session_id),
-            transcript=mapping.transcript(transcript),
-            branch=mapping.branch(branch, session_id, tip.message_id, tip.depth),
-            reset=mapping.reset(latest, session_id) if latest else None,
-        )
 
     def extend(self, branch: Branch, messages: Sequence[Message]) -> list[Message]:
         """Stores messages at the head of a branch, in order, on the active path if the branch is; moves the head."""
-        transcript = self._transcript(branch.session_id)
-        row, tip = self._branch(branch)
+        place, head = self._place(branch.session_id), self._head(branch)
         connection = self._session.connection()
         # Keys are given here, not by the database, so that each message can name its parent before it is stored.
         pk = connection.exec_driver_sql(_LAST_KEY).scalar() or 0
+        tip = head.tip
         rows: list[NewMessageRow] = []
         stored: list[Message] = []
         for message in messages:
             placed = replace(message, parent_id=tip.message_id, depth=tip.depth + 1, active=branch.active)
             pk, shown = pk + 1, tip.shown + (message.role is not Role.TOOL)
-            rows.append(mapping.new_message(placed, pk, transcript.id, tip.pk, row.reset_pk, shown))
+            rows.append(mapping.new_message(placed, pk, place.pk, tip.pk, head.reset_pk, shown))
             stored.append(placed)
-            tip = _Tip(pk, message.message_id, placed.depth, shown)
-        self._session.insert_messages(transcript, rows)
-        connection.exec_driver_sql(_MOVE_HEAD, (tip.pk, row.id))
-        attributes.set_committed_value(row, "head_pk", tip.pk)
-        self._branches[branch.session_id, branch.branch_id] = row, tip
+            tip = Tip(pk, message.message_id, placed.depth, shown)
+        self._session.insert_messages(rows, place.scope)
+        connection.exec_driver_sql(_MOVE_HEAD, (tip.pk, head.branch_pk))
+        self._heads[branch.session_id, branch.branch_id] = head._replace(tip=tip)
         return stored
 
     def replace(self, message: Message) -> None:
@@ -115,34 +67,37 @@ class SqlMessages(PathReads):
         rows = self._session.execute(
             sa.select(BranchRow, MessageRow.message_id, MessageRow.depth)
             .outerjoin(MessageRow, MessageRow.id == BranchRow.head_pk)
-            .where(BranchRow.transcript_pk == self._transcript(session_id).id)
+            .where(BranchRow.transcript_pk == self._place(session_id).pk)
             .order_by(BranchRow.active.desc(), BranchRow.id.desc())
+            .execution_options(**_AS_STORED)
         )
         return [mapping.branch(branch, session_id, head, depth) for branch, head, depth in rows]
 
     def branch_ending_at(self, session_id: str, message_id: str | None) -> Branch:
         """The branch that ends in that message (None: before the first), stored inactive if there is none yet."""
-        transcript = self._transcript(session_id)
+        pk = self._place(session_id).pk
         head = self._message_row(session_id, message_id) if message_id is not None else None
         if head is None or not head.active:
             reset_pk = head.reset_pk if head else None
         else:
             reset_pk = self._session.scalar(
                 sa.select(ResetRow.id)
-                .where(ResetRow.transcript_pk == transcript.id, RESET_ON_PATH, ResetRow.depth <= head.depth)
+                .where(ResetRow.transcript_pk == pk, RESET_ON_PATH, ResetRow.depth <= head.depth)
                 .order_by(ResetRow.depth.desc(), ResetRow.id.desc())
                 .limit(1)
             )
         row = self._session.scalar(
-            sa.select(BranchRow).where(
-                BranchRow.transcript_pk == transcript.id,
+            sa.select(BranchRow)
+            .where(
+                BranchRow.transcript_pk == pk,
                 BranchRow.head_pk.is_not_distinct_from(head.id if head else None),
                 BranchRow.reset_pk.is_not_distinct_from(reset_pk),
             )
+            .execution_options(**_AS_STORED)
         )
         if row is None:
             row = BranchRow(
-                transcript_pk=transcript.id,
+                transcript_pk=pk,
                 branch_id=self._new_id(),
                 head_pk=head.id if head else None,
                 reset_pk=reset_pk,
@@ -155,10 +110,9 @@ class SqlMessages(PathReads):
 
     def activate(self, branch: Branch) -> Branch:
         """Makes the branch's line the active path, with the index following it now or, when much changes, later."""
-        transcript = self._transcript(branch.session_id)
-        row, _ = self._branch(branch)
-        joining, fork = self._climb(row.head_pk)
-        leaving = sa.and_(MessageRow.transcript_pk == transcript.id, ON_PATH, MessageRow.depth > fork)
+        pk, head = self._place(branch.session_id).pk, self._head(branch)
+        joining, fork = self._climb(head.tip.pk)
+        leaving = sa.and_(MessageRow.transcript_pk == pk, ON_PATH, MessageRow.depth > fork)
         left = self._session.scalar(sa.select(sa.func.max(MessageRow.depth)).where(leaving)) or fork
         if left - fork + len(joining) <= self._inline_limit:
             for message in self._session.scalars(sa.select(MessageRow).where(leaving)).all():
@@ -174,14 +128,11 @@ class SqlMessages(PathReads):
                     execution_options={**OWN_STATEMENT, "synchronize_session": False},
                 )
             self._session.expire_all()
-            mark_pending(self._session, transcript.id)
-        self._move_resets(transcript.id, row.reset_pk, fork)
-        self._session.execute(
-            sa.update(BranchRow).where(BranchRow.transcript_pk == transcript.id, BRANCH_ON_PATH).values(active=False),
-            execution_options=OWN_STATEMENT,
-        )
-        row.active = True
-        self._session.flush()
+            mark_pending(self._session, pk)
+        self._move_resets(pk, head.reset_pk, fork)
+        connection = self._session.connection()
+        connection.exec_driver_sql(_LEAVE_BRANCH, (pk,))
+        connection.exec_driver_sql(_TAKE_BRANCH, (head.branch_pk,))
         return replace(branch, active=True)
 
     def _climb(self, pk: int | None) -> tuple[list[int], int]:
@@ -203,20 +154,20 @@ class SqlMessages(PathReads):
 
     def add_reset(self, reset: Reset) -> Reset:
         """Stores a reset at the head of the active branch. Sets `after`, the depths and `kept`."""
-        transcript = self._transcript(reset.session_id)
+        pk = self._place(reset.session_id).pk
         branch = self._session.scalars(
-            sa.select(BranchRow).where(BranchRow.transcript_pk == transcript.id, BRANCH_ON_PATH)
+            sa.select(BranchRow).where(BranchRow.transcript_pk == pk, BRANCH_ON_PATH).execution_options(**_AS_STORED)
         ).one()
         head = self._session.get(MessageRow, branch.head_pk) if branch.head_pk is not None else None
         first = self._message_row(reset.session_id, reset.first_kept) if reset.first_kept is not None else None
         kept = 0
         if first is not None:
-            spoken = sa.and_(MessageRow.transcript_pk == transcript.id, ON_PATH, MessageRow.role.in_(SPOKEN))
+            spoken = sa.and_(MessageRow.transcript_pk == pk, ON_PATH, MessageRow.role.in_(SPOKEN))
             kept = self._session.scalars(
                 sa.select(sa.func.count()).select_from(MessageRow).where(spoken, MessageRow.depth >= first.depth)
             ).one()
         row = ResetRow(
-            transcript_pk=transcript.id,
+            transcript_pk=pk,
             reset_id=reset.reset_id,
             previous_pk=branch.reset_pk,
             after_pk=head.id if head else None,
@@ -233,33 +184,19 @@ class SqlMessages(PathReads):
         self._session.flush()
         branch.reset_pk = row.id
         self._session.flush()
+        self._heads.pop((reset.session_id, branch.branch_id), None)
         return mapping.reset(row, reset.session_id)
 
     def reset_known(self, session_id: str, reset_id: str) -> bool:
         """Whether a reset of that id is stored in the transcript."""
         statement = sa.select(ResetRow.id).where(
-            ResetRow.transcript_pk == self._transcript(session_id).id, ResetRow.reset_id == reset_id
+            ResetRow.transcript_pk == self._place(session_id).pk, ResetRow.reset_id == reset_id
         )
         return self._session.scalar(statement) is not None
 
-    def _branch(self, branch: Branch) -> tuple[BranchRow, "_Tip"]:
-        """A branch's row and where it ends; both are kept for as long as this unit of work lasts."""
-        key = branch.session_id, branch.branch_id
-        if key not in self._branches:
-            found = self._session.execute(
-                sa.select(BranchRow, *_TIP)
-                .outerjoin(MessageRow, MessageRow.id == BranchRow.head_pk)
-                .where(
-                    BranchRow.transcript_pk == self._transcript(branch.session_id).id,
-                    BranchRow.branch_id == branch.branch_id,
-                )
-            ).one()
-            self._branches[key] = found[0], _Tip(*found[1:]) if found[0].head_pk is not None else _ROOT
-        return self._branches[key]
-
     def _message_row(self, session_id: str, message_id: str) -> MessageRow:
         statement = sa.select(MessageRow).where(
-            MessageRow.transcript_pk == self._transcript(session_id).id, MessageRow.message_id == message_id
+            MessageRow.transcript_pk == self._place(session_id).pk, MessageRow.message_id == message_id
         )
         return self._session.scalars(statement).one()
 
@@ -271,6 +208,8 @@ def _ids(pks: Sequence[int]) -> sa.ColumnElement[bool]:
 
 
 _LAST_KEY = f"SELECT seq FROM sqlite_sequence WHERE name = '{MessageRow.__tablename__}'"
+_LEAVE_BRANCH = "UPDATE backscroll_branches SET active = 0 WHERE transcript_pk = ? AND active = 1"
+_TAKE_BRANCH = "UPDATE backscroll_branches SET active = 1 WHERE id = ?"
 _MOVE_HEAD = "UPDATE backscroll_branches SET head_pk = ? WHERE id = ?"
 _CLIMB = sa.text(
     """WITH RECURSIVE line(id, parent_pk, depth, active) AS (
