@@ -94,7 +94,10 @@ def glob_matches(pattern: str, text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AgentToAgent:
-    """Access between agents. `allow` None: every pair; globs: both agents must match one; pairs: exactly those."""
+    """Access between agents. `allow` None: every pair; ids and globs: both agents must fit one; pairs: exactly those.
+
+    Ids and pairs are exact; a glob, in which `*` stands for any run of characters, ignores case.
+    """
 
     enabled: bool = True
     allow: tuple[str | tuple[str, str], ...] | None = None
@@ -105,10 +108,17 @@ class AgentToAgent:
             return False
         if self.allow is None:
             return True
-        globs = [rule for rule in self.allow if isinstance(rule, str)]
+        names = [rule for rule in self.allow if isinstance(rule, str)]
         return (requester, target) in self.allow or (
-            any(glob_matches(glob, requester) for glob in globs) and any(glob_matches(glob, target) for glob in globs)
+            any(_fits(name, requester) for name in names) and any(_fits(name, target) for name in names)
         )
+
+
+def _fits(rule: str, agent_id: str) -> bool:
+    """An agent's id means that agent alone; a glob is written by hand and for many, and ignores case."""
+    if "*" in rule:
+        return glob_matches(rule.casefold(), agent_id.casefold())
+    return rule == agent_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,8 @@ def test_many_stars_take_no_time_to_speak_of() -> None:
         (AgentToAgent(allow=("A", "B")), {"A", "B"}),
         (AgentToAgent(allow=("B*",)), {"A"}),
         (AgentToAgent(allow=("A", "B*")), {"A", "B", "B2"}),
-        (AgentToAgent(allow=("b*", "A")), {"A"}),
+        (AgentToAgent(allow=("b*", "A")), {"A", "B", "B2"}),
+        (AgentToAgent(allow=("b", "b2", "A")), {"A"}),
         (AgentToAgent(allow=("*",)), {"A", "B", "B2"}),
         (AgentToAgent(allow=()), {"A"}),
         (AgentToAgent(allow=(("A", "B"),)), {"A", "B"}),
@@ -280,7 +281,7 @@ def test_a_deep_tree_is_no_recursion() -> None:
 
 AGENTS = ["A", "B", "B2"]
 KEYS = [f"agent:{agent}:{name}" for agent in AGENTS for name in ("x", "y", "z")] + ["custom", "unstored"]
-RULES = st.sampled_from(["A", "B", "B*", "*", "*2", "Z", ("A", "B"), ("B", "A"), ("B2", "B"), ("A", "B2")])
+RULES = st.sampled_from(["A", "B", "B*", "b*", "b", "*", "*2", "Z", ("A", "B"), ("B", "A"), ("B2", "B"), ("A", "B2")])
 
 
 @st.composite
@@ -345,7 +346,11 @@ def may_see(policy: VisibilityPolicy, requester: Requester, one: Session, sessio
                 return True
             if not rule.enabled or requester.agent_id is None:
                 return False
-            globs = [re.escape(glob).replace(r"\*", ".*") for glob in rule.allow or () if isinstance(glob, str)]
+            globs = [
+                ("(?i)" if "*" in glob else "") + re.escape(glob).replace(r"\*", ".*")
+                for glob in rule.allow or ()
+                if isinstance(glob, str)
+            ]
             return (
                 rule.allow is None
                 or names in rule.allow
