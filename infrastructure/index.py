@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 
 import sqlalchemy as sa
 
@@ -23,6 +24,9 @@ _FOUND = (
     .join(SessionRow, SessionRow.id == TranscriptRow.session_pk)
     .where(MESSAGES.c.id.in_(sa.bindparam("pks", expanding=True)))
 )
+
+_text = lru_cache(256)(sa.text)
+"""A statement from its text; there are a few shapes, asked again and again."""
 
 
 class SqlIndex:
@@ -75,12 +79,12 @@ class SqlIndex:
             )
         params = {**found.params, "match": found.expression(request.query), "bound": bound, "limit": request.limit}
         # FTS5 gives no rank where its own counts are damaged.
-        return {pk: -(rank or 0.0) for pk, rank in self._session.execute(sa.text(statement), params)}
+        return {pk: -(rank or 0.0) for pk, rank in self._session.execute(_text(statement), params)}
 
     def _ranked_by_the_visible(self, request: SearchRequest, found: Matching) -> dict[int, float]:
         """The best matches and their scores, from what the requester may see alone."""
         order, bound = self._candidates(request)
-        statement = sa.text(f"SELECT m.id, m.created_at, m.text {found.source} {order}")
+        statement = _text(f"SELECT m.id, m.created_at, m.text {found.source} {order}")
         params = {**found.params, "match": found.expression(request.query), "bound": bound}
         rows = self._session.execute(statement, params).all()
         if not rows:
@@ -96,7 +100,7 @@ class SqlIndex:
 
     def _frequency(self, found: Matching, phrase: tuple[str, ...]) -> int:
         """In how many visible messages a phrase occurs, counted up to the rank bound."""
-        statement = sa.text(f"SELECT count(*) FROM (SELECT 1 {found.source} LIMIT :bound)")
+        statement = _text(f"SELECT count(*) FROM (SELECT 1 {found.source} LIMIT :bound)")
         params = {**found.params, "match": found.alone(phrase), "bound": self._rank_bound}
         return int(self._session.execute(statement, params).scalar_one())
 
@@ -118,7 +122,7 @@ class SqlIndex:
             "SELECT 1 FROM backscroll_index_state AS w CROSS JOIN backscroll_transcripts AS t ON t.id <= w.legacy_pk"
             f" CROSS JOIN backscroll_sessions AS s ON s.id = t.session_pk WHERE {condition}"
         )
-        statement = sa.text(f"SELECT EXISTS ({queued}) OR EXISTS ({older})")
+        statement = _text(f"SELECT EXISTS ({queued}) OR EXISTS ({older})")
         return bool(self._session.execute(statement, params).scalar())
 
     def pending_count(self) -> int:

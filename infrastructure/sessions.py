@@ -1,6 +1,8 @@
 """The sessions repository: sessions and their transcripts."""
 
 from datetime import datetime
+from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -10,11 +12,25 @@ from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.heads import CURRENT
 from backscroll.infrastructure.hooks import IndexedSession
-from backscroll.infrastructure.rows import AgentRow, BranchRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.rows import SESSIONS, AgentRow, BranchRow, SessionRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
 from backscroll.infrastructure.types import micros
 
 _TOUCH = "UPDATE backscroll_sessions SET updated_at = max(updated_at, ?) WHERE session_key = ?"
+
+
+@lru_cache(64)
+def _with_key(condition: str) -> sa.Select[*tuple[Any, ...]]:
+    """The session of the key `wanted` if the condition, on sessions under the alias `s`, holds for it."""
+    allowed = f"EXISTS (SELECT 1 FROM backscroll_sessions AS s WHERE s.id = backscroll_sessions.id AND {condition})"
+    columns = (column.label("meta") if column.name == "metadata" else column for column in SESSIONS.c)
+    return (
+        sa.select(*columns, AgentRow.agent_id, TranscriptRow.session_id)
+        .select_from(SESSIONS)
+        .join(AgentRow, AgentRow.id == SESSIONS.c.agent_pk)
+        .join(TranscriptRow, sa.and_(TranscriptRow.session_pk == SESSIONS.c.id, CURRENT))
+        .where(SESSIONS.c.session_key == sa.bindparam("wanted"), sa.text(allowed))
+    )
 
 
 class SqlSessions:
@@ -25,24 +41,16 @@ class SqlSessions:
 
     def get(self, session_key: str) -> Session | None:
         """The session of that exact key."""
-        return self._one(SessionRow.session_key == session_key)
+        return self._one("1", {"wanted": session_key})
 
     def visible(self, session_key: str, scope: Scope) -> Session | None:
         """The session of that exact key, if it is in `scope`."""
         allowed = scope_sql(self._session.connection(), scope)
-        pk = self._session.execute(
-            sa.text(f"SELECT s.id FROM backscroll_sessions AS s WHERE s.session_key = :wanted AND {allowed.condition}"),
-            {**allowed.params, "wanted": session_key},
-        ).scalar()
-        return None if pk is None else self._one(SessionRow.id == pk)
+        return self._one(allowed.condition, {**allowed.params, "wanted": session_key})
 
-    def _one(self, condition: sa.ColumnElement[bool]) -> Session | None:
-        found = self._session.execute(
-            sa.select(SessionRow, TranscriptRow.session_id)
-            .join(TranscriptRow, sa.and_(TranscriptRow.session_pk == SessionRow.id, CURRENT))
-            .where(condition)
-        ).first()
-        return mapping.session(found[0], found[0].agent.agent_id, found[1]) if found else None
+    def _one(self, condition: str, params: dict[str, object]) -> Session | None:
+        row = self._session.connection().execute(_with_key(condition), params).first()
+        return mapping.session(row, row.agent_id, row.session_id) if row else None
 
     def add(self, session: Session, branch_id: str) -> None:
         """Stores a new session with its first, empty transcript, whose only branch gets `branch_id`."""
