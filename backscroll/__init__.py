@@ -31,6 +31,7 @@ from backscroll.domain.results import (
     to_json,
 )
 from backscroll.domain.visibility import Requester, Visibility
+from backscroll.infrastructure.redaction import NoRedactor, PatternRedactor
 from backscroll.infrastructure.settings import Settings
 
 __all__ = [
@@ -52,6 +53,8 @@ __all__ = [
     "Message",
     "MessageConflict",
     "NewMessage",
+    "NoRedactor",
+    "PatternRedactor",
     "PruneReport",
     "ReasoningPart",
     "ReindexReport",
