@@ -1,0 +1,154 @@
+"""What a call costs, counted in statements and in SQLite's own steps: the same at any size, and never a scan."""
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from backscroll import Backscroll, Requester, Settings
+
+OPERATOR = Requester.operator()
+ME = Requester("agent:main:me")
+SHORT, LONG = "agent:main:short", "agent:main:long"
+LENGTHS = {SHORT: 12, LONG: 6_000}
+
+
+class Meter:
+    """Counts the statements and the steps of SQLite's virtual machine on every connection of an engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.steps = 0
+        self.statements: list[tuple[str, object]] = []
+        event.listen(engine, "connect", self._connected)
+        event.listen(engine, "before_cursor_execute", self._executed)
+
+    def _connected(self, connection: sqlite3.Connection, record: object) -> None:
+        def step() -> None:
+            self.steps += 1
+
+        connection.set_progress_handler(step, 1)
+
+    def _executed(self, connection, cursor, statement, parameters, context, many) -> None:
+        self.statements.append((statement, parameters))
+
+    def count(self, call: Callable[[], object]) -> int:
+        """The steps of a call; its statements are left in `statements`."""
+        call()
+        self.steps, self.statements = 0, []
+        call()
+        return self.steps
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Backscroll, Meter]]:
+    """A short and a long transcript, each with tool messages, a branch left and a reset in its middle."""
+    engine = sa.create_engine(f"sqlite:///{tmp_path_factory.mktemp('costs') / 'store.db'}")
+    meter = Meter(engine)
+    with Backscroll.open(engine, settings=Settings(background_reindex=False)) as scroll:
+        for key, length in LENGTHS.items():
+            scroll.ensure_session(key)
+            for half in ("a", "b"):
+                scroll.append_many(
+                    key,
+                    [
+                        {
+                            "role": "tool" if n % 3 == 2 else "user",
+                            "content": f"granite {half}{n} of {key}",
+                            "message_id": f"{half}{n}",
+                        }
+                        for n in range(length // 2)
+                    ],
+                )
+                scroll.rewind(key, f"{half}{length // 2 - 2}")
+                scroll.append(key, "assistant", "a new branch", message_id=f"{half}new")
+                if half == "a":
+                    scroll.reset(key, keep=2)
+        yield scroll, meter
+    engine.dispose()
+
+
+def middle(half: str) -> dict[str, str]:
+    return {key: f"{half}{length // 4 // 3 * 3}" for key, length in LENGTHS.items()}
+
+
+READS = {
+    "the newest page": lambda scroll, key: scroll.history(key, requester=ME, limit=4),
+    "around a message of the view": lambda scroll, key: scroll.history(
+        key, requester=ME, limit=4, message_id=middle("b")[key]
+    ),
+    "around a message before the reset": lambda scroll, key: scroll.history(
+        key, requester=ME, limit=4, message_id=middle("a")[key]
+    ),
+    "before a message": lambda scroll, key: scroll.history(key, requester=ME, limit=2, before=middle("b")[key]),
+    "with tool messages": lambda scroll, key: scroll.history(
+        key, requester=ME, limit=4, message_id=middle("b")[key], include_tools=True
+    ),
+    "a rare word in one session": lambda scroll, key: scroll.search(middle("b")[key], requester=ME, session_key=key),
+}
+
+
+@pytest.mark.parametrize("what", READS)
+def test_a_read_takes_as_many_steps_in_a_long_transcript_as_in_a_short_one(
+    what: str, measured: tuple[Backscroll, Meter]
+) -> None:
+    scroll, meter = measured
+    short = meter.count(lambda: READS[what](scroll, SHORT))
+    long = meter.count(lambda: READS[what](scroll, LONG))
+    assert 0 < long <= 1.5 * short
+
+
+# A walk along an index in the order asked for ends at the limit; the queue of pending transcripts (w) is empty or about
+# to be; the index's own table is asked by MATCH.
+HARMLESS = re.compile("USING INDEX|VIRTUAL TABLE|CONSTANT ROW|SCAN (w|candidate|anon_1)$")
+
+
+@pytest.mark.parametrize("what", [*READS, "a search", "a list"])
+def test_no_read_scans_a_table(what: str, measured: tuple[Backscroll, Meter]) -> None:
+    scroll, meter = measured
+    others = {
+        "a search": lambda: scroll.search("granite new", requester=ME, match="any"),
+        "a list": lambda: scroll.sessions(requester=ME),
+    }
+    meter.count(others.get(what) or (lambda: READS[what](scroll, LONG)))
+    reads = [one for one in meter.statements if re.match(r"\s*(SELECT|WITH)", one[0])]
+    assert reads
+    for statement, parameters in reads:
+        for step in plan(scroll, statement, parameters):
+            assert not step.startswith("SCAN") or HARMLESS.search(step), (statement, step)
+
+
+def plan(scroll: Backscroll, statement: str, parameters: object) -> list[str]:
+    with scroll._searching._store.reading() as unit:
+        rows = unit._session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+        return [row[3] for row in rows]
+
+
+WRITES = {
+    "an append": (lambda scroll, key, n: scroll.append(key, "user", f"basalt {n}"), 8),
+    "an edit": (lambda scroll, key, n: scroll.edit(key, "bnew", f"mica {n}"), 12),
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_a_write_takes_a_few_statements_and_no_more_steps_in_a_long_transcript(
+    what: str, measured: tuple[Backscroll, Meter]
+) -> None:
+    scroll, meter = measured
+    write, most = WRITES[what]
+    numbers = iter(range(1_000))
+    counts = {}
+    for key in (SHORT, LONG):
+        # Every fourth message merges a little of the index: the cheapest of eight is the write alone.
+        counts[key] = min(meter.count(lambda key=key: write(scroll, key, next(numbers))) for _ in range(8))
+        assert len(meter.statements) <= most, meter.statements
+    assert counts[LONG] <= 1.5 * counts[SHORT]
+
+
+def test_a_search_takes_a_few_statements_whatever_matches(measured: tuple[Backscroll, Meter]) -> None:
+    scroll, meter = measured
+    for requester, most in ((OPERATOR, 4), (ME, 4), (Requester("agent:other:x", sandboxed=True), 6)):
+        meter.count(lambda who=requester: scroll.search("granite", requester=who, limit=25))
+        assert len(meter.statements) <= most, meter.statements
