@@ -80,7 +80,7 @@ def reindex_until(path: Path, stop: object, results: "multiprocessing.Queue[obje
         results.put(f"reindex: {type(error).__name__}: {error}")
 
 
-def test_trial_29_processes_that_read_append_search_and_reindex_lose_nothing(store_path, scroll):
+def test_processes_that_read_append_search_and_reindex_lose_nothing(store_path, scroll):
     scroll.ensure_session(KEY)
     names, rounds = ["a", "b", "c", "d"], 50
     results: multiprocessing.Queue[object] = SPAWN.Queue()

@@ -316,10 +316,10 @@ def test_a_rotated_transcript_is_read_by_its_session_id_and_by_the_same_rules(sc
         talk(session_id=old, message_id="u1", offset=2)
 
 
-# Trials.
+# Faults that people met elsewhere.
 
 
-def test_trial_18_a_hit_from_before_a_reset_opens_in_its_old_interval(scroll, talk, operator):
+def test_a_hit_from_before_a_reset_opens_in_its_old_interval(scroll, talk, operator):
     s1 = scroll.ensure_session(KEY).session_id
     scroll.append(KEY, "user", "cobalt plan", message_id="u1")
     scroll.append(KEY, "assistant", "noted", message_id="a1")
@@ -339,7 +339,7 @@ def test_trial_18_a_hit_from_before_a_reset_opens_in_its_old_interval(scroll, ta
         scroll.history("agent:main:other", requester=operator, session_id=s1, message_id="u1")
 
 
-def test_trial_19_what_a_reset_closed_stays_closed(scroll, talk):
+def test_what_a_reset_closed_stays_closed(scroll, talk):
     # A compaction is a system message to us: what it keeps changes nothing that a reset closed.
     say(scroll, "u1", "a1", "s0")
     scroll.reset(KEY)
@@ -351,7 +351,7 @@ def test_trial_19_what_a_reset_closed_stays_closed(scroll, talk):
     assert ids(talk(limit=100)) == ["u4"]
 
 
-def test_trial_23_order_is_that_of_insertion_when_the_clock_goes_backwards(scroll, talk, operator):
+def test_order_is_that_of_insertion_when_the_clock_goes_backwards(scroll, talk, operator):
     times = [at(0), at(1), at(0.5), at(0.5), at(-3600), None]
     for number, time in enumerate(times, 1):
         role = "tool" if number == 3 else "user"

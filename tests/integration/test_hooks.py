@@ -101,7 +101,7 @@ def move_head(session: orm.Session, name: str = "m2") -> None:
     session.flush()
 
 
-# Trial 25: adding.
+# Adding.
 
 RAW_INSERT = (
     "INSERT INTO backscroll_messages"
@@ -138,7 +138,7 @@ INDEXED_AT_ONCE = {"add", "add_all", "merge"}
 
 
 @pytest.mark.parametrize("way", ADDING)
-def test_trial_25_an_added_message_is_indexed_pending_or_refused(talk, rows, operator, way):
+def test_an_added_message_is_indexed_pending_or_refused(talk, rows, operator, way):
     with rows.writing() as session:
         refused = refusal(session, ADDING[way])
         if added := refused is None:
@@ -157,7 +157,7 @@ def test_trial_25_an_added_message_is_indexed_pending_or_refused(talk, rows, ope
     assert found(talk, "dogs") == ["m1"]
 
 
-# Trial 25 and 27: changing.
+# Changing.
 
 RAW_UPDATE = "UPDATE backscroll_messages SET text = 'cats cafe' WHERE message_id = 'm1'"
 
@@ -219,7 +219,7 @@ CHANGED_AT_ONCE = set(list(CHANGING)[:5])
 
 @pytest.mark.parametrize("way", CHANGING)
 @pytest.mark.parametrize("before", ["dogs park", "dogs 评审 park"])
-def test_trial_27_a_changed_message_leaves_no_old_words_behind(talk, rows, operator, way, before):
+def test_a_changed_message_leaves_no_old_words_behind(talk, rows, operator, way, before):
     talk.edit(KEY, "m1", before)
     with rows.writing() as session:
         refused = refusal(session, CHANGING[way])
@@ -242,7 +242,7 @@ def test_trial_27_a_changed_message_leaves_no_old_words_behind(talk, rows, opera
     assert rows.index_rows() == []
 
 
-def test_trial_27_a_message_that_becomes_a_tool_message_and_back(talk, rows):
+def test_a_message_that_becomes_a_tool_message_and_back(talk, rows):
     for role, hits in ((Role.TOOL, []), (Role.SYSTEM, []), (Role.USER, ["m1"])):
         with rows.writing() as session:
             message(session).role = role
@@ -252,7 +252,7 @@ def test_trial_27_a_message_that_becomes_a_tool_message_and_back(talk, rows):
         rows.check()
 
 
-def test_trial_27_edit_then_delete(talk, rows):
+def test_edit_then_delete(talk, rows):
     talk.append(KEY, "user", "quartz", message_id="m2")
     for several_flushes in (True, False):
         with rows.writing() as session:
@@ -270,7 +270,7 @@ def test_trial_27_edit_then_delete(talk, rows):
 
 
 @pytest.mark.parametrize("several_flushes", [True, False])
-def test_trial_27_an_edit_and_the_deletion_of_its_session(talk, rows, several_flushes):
+def test_an_edit_and_the_deletion_of_its_session(talk, rows, several_flushes):
     with rows.writing() as session:
         row = message(session)
         home = session.scalars(sa.select(SessionRow)).one()
@@ -285,7 +285,7 @@ def test_trial_27_an_edit_and_the_deletion_of_its_session(talk, rows, several_fl
     assert found(talk, "dogs") == found(talk, "basalt") == []
 
 
-# Trial 24 and 25: removing.
+# Removing.
 
 
 def delete_home(session: orm.Session) -> None:
@@ -305,7 +305,7 @@ REMOVING: dict[str, Callable[[orm.Session], object]] = {
 
 @pytest.mark.parametrize("pending", [False, True])
 @pytest.mark.parametrize("way", REMOVING)
-def test_trial_24_a_deleted_session_leaves_no_index_row_in_the_same_commit(talk, rows, way, pending):
+def test_a_deleted_session_leaves_no_index_row_in_the_same_commit(talk, rows, way, pending):
     talk.append(KEY, "user", "secretword 北京", message_id="m2")
     if pending:
         with rows.writing() as session:
@@ -332,7 +332,7 @@ def test_trial_24_a_deleted_session_leaves_no_index_row_in_the_same_commit(talk,
 
 
 @pytest.mark.parametrize("way", ["delete of the session", "database cascade from plain SQL"])
-def test_trial_24_rolling_the_deletion_back_restores_the_hits(talk, rows, way):
+def test_rolling_the_deletion_back_restores_the_hits(talk, rows, way):
     with rows.writing() as session:
         REMOVING[way](session)
         session.flush()
@@ -355,7 +355,7 @@ def test_a_transcript_deleted_by_the_orm_takes_its_index_rows_along(talk, rows):
 # Incognito.
 
 
-def test_trial_17_no_way_of_writing_brings_an_incognito_message_into_the_index(scroll, rows, operator, store_path):
+def test_no_way_of_writing_brings_an_incognito_message_into_the_index(scroll, rows, operator, store_path):
     scroll.ensure_session(KEY, incognito=True)
     scroll.append(KEY, "user", "dogs", message_id="m1")
     for way in ("add", "bulk_save_objects", "insert on the connection", "insert of the table on the session"):

@@ -51,7 +51,7 @@ def found(scroll: Backscroll, query: str) -> list[str]:
     return sorted(hit.message_id for hit in scroll.search(query, requester=OPERATOR, limit=25).hits)
 
 
-def test_trial_33_a_bad_line_hides_nothing_and_a_line_completed_later_is_taken_then(scroll, tmp_path):
+def test_a_bad_line_hides_nothing_and_a_line_completed_later_is_taken_then(scroll, tmp_path):
     path = tmp_path / "ten-lines.jsonl"
     shutil.copyfile(FIXTURES / "ten-lines.jsonl", path)
     lines = path.read_bytes().split(b"\n")
@@ -72,7 +72,7 @@ def test_trial_33_a_bad_line_hides_nothing_and_a_line_completed_later_is_taken_t
     assert found(scroll, "lost for good") == ["t10"]
 
 
-def test_trial_36_importing_again_makes_no_second_session(store_path, scroll, tmp_path):
+def test_importing_again_makes_no_second_session(store_path, scroll, tmp_path):
     records = [header("S1"), *[said(f"m{n}", f"m{n - 1}" if n else None, f"granite {n}") for n in range(4)]]
     path = write(tmp_path / "S1.jsonl", *records)
     assert scroll.import_transcripts(path).messages == 4
@@ -149,7 +149,7 @@ def test_what_was_edited_since_stays_and_is_reported(scroll, tmp_path):
     assert texts(scroll, "S1") == ["edited"]
 
 
-def test_trial_38_a_broken_surrogate_in_a_file_stops_nothing(scroll, tmp_path):
+def test_a_broken_surrogate_in_a_file_stops_nothing(scroll, tmp_path):
     broken = json.dumps(said("id\ud83d", None, "broken \ud83d text"))
     good = json.dumps(said("m2", "id\ud83d", "good \U0001f600 neighbour"))
     path = tmp_path / "S1.jsonl"

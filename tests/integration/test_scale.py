@@ -69,7 +69,7 @@ def seeing_many(crowded: Path, request: pytest.FixtureRequest) -> Iterator[Backs
 ME = Requester("agent:a1:root")
 
 
-def test_trial_40_a_rare_word_is_found_in_the_visible_sessions_alone(seeing_many: Backscroll) -> None:
+def test_a_rare_word_is_found_in_the_visible_sessions_alone(seeing_many: Backscroll) -> None:
     for order in ("relevance", "newest"):
         page = seeing_many.search("zircon", requester=ME, order=order)
         assert {hit.session_key for hit in page.hits} == {"agent:a2:5", "agent:a1:6", "agent:a1:20000"}
@@ -77,7 +77,7 @@ def test_trial_40_a_rare_word_is_found_in_the_visible_sessions_alone(seeing_many
         assert not page.indexing
 
 
-def test_trial_40_a_common_word_and_the_list_need_no_enumeration(seeing_many: Backscroll) -> None:
+def test_a_common_word_and_the_list_need_no_enumeration(seeing_many: Backscroll) -> None:
     page = seeing_many.search("short", requester=ME, limit=25)
     assert len(page.hits) == 25
     assert page.truncated

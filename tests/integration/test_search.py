@@ -132,7 +132,7 @@ def test_a_search_that_cannot_be_is_refused(scroll, look, query, asked):
         look(query, **asked)
 
 
-def test_trial_1_everyday_punctuation_and_operator_words_mean_themselves(scroll, look):
+def test_everyday_punctuation_and_operator_words_mean_themselves(scroll, look):
     store(scroll, KEY, {"u1": "it's in src/app-main.py: DO NOT TOUCH, see #42, mail ops@example.org (50% done)"})
     for query in (
         "it's",
@@ -162,7 +162,7 @@ def test_trial_1_everyday_punctuation_and_operator_words_mean_themselves(scroll,
     assert look(pasted[:4096].rpartition(" ")[0]) == ["u2"]
 
 
-def test_trial_4_words_are_found_inside_text_without_spaces(scroll, look):
+def test_words_are_found_inside_text_without_spaces(scroll, look):
     store(
         scroll,
         KEY,
@@ -189,7 +189,7 @@ def test_trial_4_words_are_found_inside_text_without_spaces(scroll, look):
     assert look("策略备份") == look("份检") == []
 
 
-def test_trial_6_exact_spelling_in_any_case_is_found_and_excerpts_count_original_characters(scroll, look, operator):
+def test_exact_spelling_in_any_case_is_found_and_excerpts_count_original_characters(scroll, look, operator):
     store(scroll, KEY, {"u1": "İstanbul ISPARTA Straße Paweł đường", "u2": "İ" * 300 + " needle tail"})
     for query in ("istanbul", "İSTANBUL", "isparta", "straße", "STRASSE", "Paweł", "PAWEŁ", "pawel", "đường", "ĐƯỜNG"):
         assert look(query) == ["u1"], query
@@ -198,7 +198,7 @@ def test_trial_6_exact_spelling_in_any_case_is_found_and_excerpts_count_original
     assert [hit.excerpt[start:end] for start, end in hit.highlights] == ["needle"]
 
 
-def test_trial_7_composed_and_decomposed_text_meet_and_arabic_marks_do_not_matter(scroll, look, operator):
+def test_composed_and_decomposed_text_meet_and_arabic_marks_do_not_matter(scroll, look, operator):
     decomposed = "\u1112\u116c\u110b\u1174\u1105\u1169\u11a8 \u110c\u1165\u11bc\u1105\u1175"
     store(scroll, KEY, {"u1": "كِتاب أحمد", "u2": decomposed, "u3": "cafe\u0301"})
     assert look("كتاب") == look("كِتاب") == ["u1"]
@@ -209,7 +209,7 @@ def test_trial_7_composed_and_decomposed_text_meet_and_arabic_marks_do_not_matte
     assert [message.text for message in shown] == ["كِتاب أحمد", decomposed, "cafe\u0301"]
 
 
-def test_trial_8_an_excerpt_shows_where_the_words_meet_and_is_bounded_in_characters(scroll, operator):
+def test_an_excerpt_shows_where_the_words_meet_and_is_bounded_in_characters(scroll, operator):
     long = "lease " + "filler words of no interest " * 100 + "the lease of the blue flat ends in May"
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 200
     store(
@@ -392,7 +392,7 @@ FAMILY = {
         ("all", {key: {one.split(":")[2] for one in FAMILY} for key in ("main", "child1", "child2", "grand")}),
     ],
 )
-def test_trial_12_search_list_and_history_agree_on_who_sees_whom(open_store, visibility, expected, loop, link):
+def test_search_list_and_history_agree_on_who_sees_whom(open_store, visibility, expected, loop, link):
     scroll = open_store(visibility=visibility)
     for key, parent in FAMILY.items():
         store(scroll, key, {"u1": "marble"}, **{link: parent})
@@ -413,7 +413,7 @@ def test_trial_12_search_list_and_history_agree_on_who_sees_whom(open_store, vis
         assert found == listed == opened == searched
 
 
-def test_trial_12_a_loop_of_parents_ends(open_store):
+def test_a_loop_of_parents_ends(open_store):
     scroll = open_store(visibility="tree")
     store(scroll, "agent:A:one", {"u1": "marble"}, spawned_by="agent:C:three")
     store(scroll, "agent:B:two", {"u1": "marble"}, spawned_by="agent:A:one")
@@ -434,7 +434,7 @@ def opens(scroll: Backscroll, key: str, requester: Requester, query: str | None 
         return False
 
 
-def test_trial_14_what_may_not_be_seen_uses_up_no_limit(open_store):
+def test_what_may_not_be_seen_uses_up_no_limit(open_store):
     scroll = open_store(visibility="agent", rank_bound=25)
     for number in range(4):
         store(scroll, f"agent:A:old{number}", {f"old{number}": "granite"})
@@ -448,7 +448,7 @@ def test_trial_14_what_may_not_be_seen_uses_up_no_limit(open_store):
 
 
 @pytest.mark.parametrize("tokens", [True, False])
-def test_trial_14_holds_for_narrow_and_for_wide_scopes(open_store, tokens):
+def test_holds_for_narrow_and_for_wide_scopes(open_store, tokens):
     # More sessions than the index is asked for by token: then the scope is joined.
     scroll = open_store(visibility="tree", rank_bound=25)
     children = 3 if tokens else 70
@@ -480,7 +480,7 @@ def test_trial_14_holds_for_narrow_and_for_wide_scopes(open_store, tokens):
         ({"allow": ["a", "b"]}, "A"),
     ],
 )
-def test_trial_16_the_allow_list_asks_both_sides_and_exact_ids(open_store, between, seen):
+def test_the_allow_list_asks_both_sides_and_exact_ids(open_store, between, seen):
     scroll = open_store(visibility="all", agent_to_agent=AgentToAgentSettings.model_validate(between))
     sessions = {agent: f"agent:{agent}:main" for agent in ("A", "B", "B2")}
     for key in sessions.values():
@@ -493,7 +493,7 @@ def test_trial_16_the_allow_list_asks_both_sides_and_exact_ids(open_store, betwe
     assert {key for key in sessions.values() if opens(scroll, key, me, query="granite")} == expected
 
 
-def test_trial_17_an_incognito_session_is_in_no_answer(scroll, operator):
+def test_an_incognito_session_is_in_no_answer(scroll, operator):
     store(scroll, KEY, {"u1": "granite heliotrope"}, incognito=True)
     store(scroll, "agent:main:other", {"v1": "granite"})
     scroll.repair()

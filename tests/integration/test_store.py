@@ -416,7 +416,7 @@ def test_a_deletion_removes_every_row_and_index_row(scroll, store_path):
     assert not scroll.delete_session(KEY)
 
 
-def test_trial_24_a_deleted_session_stays_deleted_when_keys_and_ids_are_used_again(open_store, store_path):
+def test_a_deleted_session_stays_deleted_when_keys_and_ids_are_used_again(open_store, store_path):
     scroll = open_store(inline_reindex_limit=0)
     scroll.ensure_session("agent:main:s1")
     scroll.append_many("agent:main:s1", [NewMessage("user", "secretword", message_id=f"m{n}") for n in range(3)])
@@ -530,7 +530,7 @@ def test_an_incognito_session_is_stored_and_read_by_itself_alone(scroll, operato
 # Text that needs care.
 
 
-def test_trial_3_a_nul_becomes_a_replacement_character_before_anything_is_stored(scroll, talk, operator):
+def test_a_nul_becomes_a_replacement_character_before_anything_is_stored(scroll, talk, operator):
     scroll.append(KEY, "user", "alpha\x00beta gamma", message_id="m1")
     scroll.append(KEY, "user", "x\x00" * 10_000 + " delta", message_id="m2")
     page = scroll.search("beta", requester=operator)
@@ -543,7 +543,7 @@ def test_trial_3_a_nul_becomes_a_replacement_character_before_anything_is_stored
     assert scroll.delete_session(KEY)
 
 
-def test_trial_38_a_lone_surrogate_becomes_a_replacement_character_and_stops_nothing(scroll, operator):
+def test_a_lone_surrogate_becomes_a_replacement_character_and_stops_nothing(scroll, operator):
     scroll.ensure_session(KEY, title="broken \ud83d title")
     scroll.append_many(
         KEY,

@@ -277,7 +277,7 @@ def test_a_database_that_cannot_be_is_unavailable(bad):
         Backscroll.open(bad)
 
 
-def test_trial_32_without_fts5_the_reason_is_clear_and_nothing_is_made(tmp_path, monkeypatch):
+def test_without_fts5_the_reason_is_clear_and_nothing_is_made(tmp_path, monkeypatch):
     options = migrate.compile_options
     monkeypatch.setattr(migrate, "compile_options", lambda connection: options(connection) - {"ENABLE_FTS5"})
     with pytest.raises(StoreUnavailable, match="FTS5"):
@@ -310,7 +310,7 @@ def test_the_hosts_version_table_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("memory", [False, True])
-def test_trial_30_an_upgrade_on_the_hosts_connection_is_the_hosts_to_commit_or_roll_back(tmp_path, memory):
+def test_an_upgrade_on_the_hosts_connection_is_the_hosts_to_commit_or_roll_back(tmp_path, memory):
     engine = host_store(None if memory else tmp_path / "host.db")
 
     def ours(connection: sa.Connection) -> set[str]:
@@ -340,7 +340,7 @@ def test_trial_30_an_upgrade_on_the_hosts_connection_is_the_hosts_to_commit_or_r
     engine.dispose()
 
 
-def test_trial_30_an_upgrade_leaves_logging_alone_and_works_beside_a_running_loop(tmp_path, caplog):
+def test_an_upgrade_leaves_logging_alone_and_works_beside_a_running_loop(tmp_path, caplog):
     logger, root = logging.getLogger("app"), logging.getLogger()
     logger.setLevel(logging.INFO)
     before = (list(root.handlers), root.level, list(logger.handlers), logger.level, logger.disabled)
@@ -359,7 +359,7 @@ def test_trial_30_an_upgrade_leaves_logging_alone_and_works_beside_a_running_loo
     assert revision_of(tmp_path / "loop.db") == revision_of(tmp_path / "thread.db") == migrate.HEAD
 
 
-def test_trial_32_autogenerate_proposes_nothing_from_our_side_nor_from_the_hosts(tmp_path):
+def test_autogenerate_proposes_nothing_from_our_side_nor_from_the_hosts(tmp_path):
     engine = host_store(tmp_path / "host.db")
     host = sa.MetaData()
     sa.Table("messages", host, sa.Column("id", sa.Integer, primary_key=True), sa.Column("text", sa.Text))

@@ -272,7 +272,7 @@ TRIAL_4 = [
         ("업정", {3}),
     ],
 )
-def test_trial_4_words_inside_a_sentence_without_spaces_are_found(query: str, rows: set[int]) -> None:
+def test_words_inside_a_sentence_without_spaces_are_found(query: str, rows: set[int]) -> None:
     FTS.fill(TRIAL_4)
     assert FTS.search(query) == rows
 
@@ -299,7 +299,7 @@ TRIAL_6 = ["İstanbul ISPARTA Straße Paweł đường", "İ" * 300 + " needle t
         ("stanbul", set()),
     ],
 )
-def test_trial_6_any_case_of_a_word_finds_it(query: str, rows: set[int]) -> None:
+def test_any_case_of_a_word_finds_it(query: str, rows: set[int]) -> None:
     FTS.fill(TRIAL_6)
     assert FTS.search(query) == rows
 
@@ -311,7 +311,7 @@ TRIAL_7 = ["كِتاب أحمد", unicodedata.normalize("NFD", "회의록 정리
     ("query", "rows"),
     [("كتاب", {0}), ("احمد", {0}), ("أحمد", {0}), ("회의록", {1}), ("의록", {1}), ("café", {2}), ("CAFE", {2})],
 )
-def test_trial_7_vowel_marks_and_unicode_forms_do_not_matter(query: str, rows: set[int]) -> None:
+def test_vowel_marks_and_unicode_forms_do_not_matter(query: str, rows: set[int]) -> None:
     FTS.fill(TRIAL_7)
     assert FTS.search(query) == rows
     assert FTS.search(unicodedata.normalize("NFD", query)) == rows

@@ -34,10 +34,10 @@ def core(one: Excerpt, text: str) -> str:
     return one.text if one.text == text else one.text.removeprefix("…").removesuffix("…")
 
 
-# The trials
+# Faults that people met elsewhere
 
 
-def test_trial_8_the_excerpt_is_where_the_words_meet() -> None:
+def test_the_excerpt_is_where_the_words_meet() -> None:
     text = "lease " + "filler " * 400 + "the lease of the blue flat ends in May"
     found = shown(text, "blue lease")
     assert "the lease of the blue flat" in found.text
@@ -46,26 +46,26 @@ def test_trial_8_the_excerpt_is_where_the_words_meet() -> None:
 
 
 @pytest.mark.parametrize("beside", ["", FAMILY])
-def test_trial_8_endless_words_are_bounded_in_characters(beside: str) -> None:
+def test_endless_words_are_bounded_in_characters(beside: str) -> None:
     found = shown("a" * 200_000 + f" {beside}needle{beside} " + "b" * 200_000, "needle")
     assert f" {beside}needle{beside} " in found.text
     assert highlighted(found) == ["needle"]
     assert 200 < len(found.text) <= LONGEST
 
 
-def test_trial_8_family_emoji_are_left_whole() -> None:
+def test_family_emoji_are_left_whole() -> None:
     found = shown(FAMILY * 20_000 + "needle" + FAMILY * 20_000, "needle")
     assert set(found.text.replace(FAMILY, "")) == set("…needle")
     assert len(found.text) > 250
 
 
-def test_trial_6_places_are_those_of_the_original_text() -> None:
+def test_places_are_those_of_the_original_text() -> None:
     found = shown("İ" * 300 + " needle tail", "needle")
     assert "needle tail" in found.text
     assert highlighted(found) == ["needle"]
 
 
-def test_trial_3_what_follows_a_replaced_nul_is_not_lost() -> None:
+def test_what_follows_a_replaced_nul_is_not_lost() -> None:
     found = shown("\ufffd" * 10_000 + "beta gamma", "beta")
     assert found.text.endswith("beta gamma")
     assert highlighted(found) == ["beta"]

@@ -100,7 +100,7 @@ def test_a_closed_interval_holds_nothing_from_before_or_after_its_resets_also_wh
     assert held(current_view(6, two), roles) == [4, 5, 6]
 
 
-def test_trial_19_a_reset_behind_nothing_and_two_at_one_place_hide_no_more_than_they_should() -> None:
+def test_a_reset_behind_nothing_and_two_at_one_place_hide_no_more_than_they_should() -> None:
     roles = [Role.USER, Role.ASSISTANT]
     assert held(current_view(2, reset_at(0, roles)), roles) == [1, 2]
     assert held(closed_interval(None, reset_at(0, roles)), roles) == []

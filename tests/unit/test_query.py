@@ -31,7 +31,7 @@ FOUND_BY = ["it's", "src/app-main.py", "app-main", "DO NOT TOUCH", "#42", "ops@e
 
 @pytest.mark.parametrize("match", list(Match))
 @pytest.mark.parametrize("query", [*FOUND_BY, "(50% done)", "touch do", "NOT", '"do not touch', "mail* ^see", "-done"])
-def test_trial_1_words_with_punctuation_find_what_holds_them(query: str, match: Match) -> None:
+def test_words_with_punctuation_find_what_holds_them(query: str, match: Match) -> None:
     FTS.fill([TRIAL_1, "something else"])
     assert FTS.search(query, match) == {0}
 
@@ -39,7 +39,7 @@ def test_trial_1_words_with_punctuation_find_what_holds_them(query: str, match: 
 @pytest.mark.parametrize(
     "query", ["NEAR", "C:\\x", "touch AND go", "see NOT 42 OR", "app py-main", '"not do"', "op*", "body : mail", "s0"]
 )
-def test_trial_1_operators_are_words_that_must_be_there(query: str) -> None:
+def test_operators_are_words_that_must_be_there(query: str) -> None:
     FTS.fill([TRIAL_1, "something else"])
     assert FTS.search(query) == set()
 
@@ -73,12 +73,12 @@ def test_a_pasted_paragraph_with_newlines_is_its_words() -> None:
 
 
 @pytest.mark.parametrize("query", ["beta", "gamma", "alpha", '"beta gamma"', 'a" OR "b\x00', "alp\x00ha"])
-def test_trial_3_a_nul_parts_words_in_text_and_query(query: str) -> None:
+def test_a_nul_parts_words_in_text_and_query(query: str) -> None:
     FTS.fill([storable("alpha\x00beta gamma"), storable("\x00" * 10_000 + "delta"), "alp ha a or b"])
     assert FTS.search(query) == ({2} if "\x00" in query else {0})
 
 
-def test_trial_38_a_lone_surrogate_parts_words() -> None:
+def test_a_lone_surrogate_parts_words() -> None:
     FTS.fill([storable("before\ud83dafter"), "\U0001f600 smile"])
     assert FTS.search("\udc00after") == {0}
     assert FTS.search("before\ud83dafter") == {0}

@@ -107,7 +107,7 @@ def test_what_stands_beside_a_secret_stays() -> None:
 # Single promises
 
 
-def test_ordinary_text_of_the_trial_stays() -> None:
+def test_identifiers_and_prose_stay() -> None:
     text = (
         "task-sk-learn-pipeline_2026, id 5f0a8b7c-aaaa-4bbb-8ccc-1234567890ab, risk-assessment-of-the-whole-migration, "
         "author=team, token count = 512, commit 9f1c2d3e4b5a69788796a5b4c3d2e1f001234567"

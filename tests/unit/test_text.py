@@ -39,11 +39,11 @@ def test_storable_text_is_the_text_with_each_nul_and_lone_surrogate_replaced(tex
     assert storable(storable(text)) == storable(text)
 
 
-def test_trial_38_a_proper_pair_stays_an_emoji_and_a_lone_half_is_replaced() -> None:
+def test_a_proper_pair_stays_an_emoji_and_a_lone_half_is_replaced() -> None:
     assert storable(json.loads(r'"\ud83d\ude00 \ud83d"')) == "\U0001f600 \ufffd"
 
 
-def test_trial_3_every_nul_is_replaced() -> None:
+def test_every_nul_is_replaced() -> None:
     assert storable("alpha\x00beta") == "alpha\ufffdbeta"
     assert storable("\x00" * 10_000) == "\ufffd" * 10_000
 

@@ -146,9 +146,7 @@ def test_many_stars_take_no_time_to_speak_of() -> None:
         (AgentToAgent(enabled=False, allow=("*", ("A", "B"))), {"A"}),
     ],
 )
-def test_trial_16_agents_read_each_other_when_the_rule_is_met_on_both_sides(
-    rule: AgentToAgent, reads: set[str]
-) -> None:
+def test_agents_read_each_other_when_the_rule_is_met_on_both_sides(rule: AgentToAgent, reads: set[str]) -> None:
     sessions = [session(f"agent:{agent}:other") for agent in ("A", "B", "B2")]
     keys = {f"agent:{agent}:other" for agent in reads}
     assert seen(VisibilityPolicy(agent_to_agent=rule), Requester("agent:A:main"), sessions) == keys
@@ -259,11 +257,11 @@ TRIAL_12 = [
         ("agent:C:grand", {"agent:C:grand"}),
     ],
 )
-def test_trial_12_a_tree_is_seen_from_above_alone(requester: str, right: set[str]) -> None:
+def test_a_tree_is_seen_from_above_alone(requester: str, right: set[str]) -> None:
     assert seen(VisibilityPolicy(Visibility.TREE), Requester(requester), TRIAL_12) == right
 
 
-def test_trial_12_a_loop_ends() -> None:
+def test_a_loop_ends() -> None:
     loop = [session("agent:A:one", spawned_by="agent:A:two"), session("agent:A:two", owner="agent:A:one")]
     loop.append(session("agent:A:self", spawned_by="agent:A:self"))
     tree = VisibilityPolicy(Visibility.TREE)
