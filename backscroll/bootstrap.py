@@ -1,5 +1,6 @@
 """The only place that wires infrastructure into services."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,18 +12,23 @@ from urllib.parse import unquote, urlsplit
 import sqlalchemy as sa
 
 from backscroll.domain.audit import Audit, no_audit
-from backscroll.domain.errors import InvalidRequest
+from backscroll.domain.errors import InvalidRequest, StoreUnavailable
 from backscroll.domain.ids import new_id
 from backscroll.domain.ports import Redactor, Store
-from backscroll.infrastructure import migrate, sqlite_checks
+from backscroll.infrastructure import migrate, schema, sqlite_checks
 from backscroll.infrastructure.engine import begun, create_engine
 from backscroll.infrastructure.importers import readers
+from backscroll.infrastructure.pending import leave_all_pending
 from backscroll.infrastructure.redaction import PatternRedactor
 from backscroll.infrastructure.settings import Settings, from_environment
 from backscroll.infrastructure.store import ConnectionStore, EngineStore, StoreOptions
 from backscroll.infrastructure.worker import Worker
 from backscroll.services.facade import Facade
 from backscroll.services.indexing import Indexing
+
+_log = logging.getLogger("backscroll.open")
+# A library says nothing on stderr by itself: whether its lines are seen is the host's affair.
+logging.getLogger("backscroll").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +169,24 @@ def _prepare(engine: sa.Engine, *, upgrade: bool) -> None:
     with begun(engine, writing=False) as connection:
         found = migrate.revision(connection)
         if found == migrate.HEAD:
-            return
-        if not upgrade or found not in (None, *migrate.KNOWN):
+            lost = list(schema.lacking(connection))
+        elif not upgrade or found not in (None, *migrate.KNOWN):
             migrate.require_current(connection)
-    with begun(engine, writing=True) as connection:
-        migrate.upgrade(connection)
-        connection.commit()
+    if found != migrate.HEAD:
+        with begun(engine, writing=True) as connection:
+            migrate.upgrade(connection)
+            connection.commit()
+    elif lost:
+        _distrust(engine, lost)
+
+
+def _distrust(engine: sa.Engine, lost: list[str]) -> None:
+    """Leaves every transcript pending in a store that has lost what would have noticed a change."""
+    _log.warning("the store lacks %s: somebody changed its schema; see verify() and repair()", ", ".join(lost))
+    try:
+        with begun(engine, writing=True) as connection:
+            leave_all_pending(connection)
+            connection.commit()
+    except StoreUnavailable as error:
+        # It can still be read; and verify() will say the same.
+        _log.warning("its transcripts could not be left to be reindexed: %s", error)

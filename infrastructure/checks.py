@@ -11,6 +11,7 @@ from backscroll.domain.ports import Progress
 from backscroll.domain.results import Problem
 from backscroll.infrastructure import fts, schema
 from backscroll.infrastructure.hooks import wanted
+from backscroll.infrastructure.pending import leave_all_pending
 from backscroll.infrastructure.rows import (
     PREFIX,
     IndexStateRow,
@@ -189,10 +190,7 @@ def mend(session: orm.Session) -> None:
     connection.execute(_SETTLE_PATHS)
     if any(schema.lacking(connection)) or integrity(connection) is not None or any(_unfindable(connection)):
         fts.recreate(connection)
-    connection.execute(sa.delete(PendingRow))
-    connection.execute(sa.delete(IndexStateRow))
-    newest = sa.select(sa.func.coalesce(sa.func.max(TranscriptRow.id), 0))
-    connection.execute(sa.insert(IndexStateRow).values(id=1, legacy_pk=newest.scalar_subquery()))
+    leave_all_pending(connection)
     session.expire_all()
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import orm
 from backscroll.domain.ports import Reindexed
 from backscroll.infrastructure import fts
 from backscroll.infrastructure.hooks import scope_of, wanted
-from backscroll.infrastructure.rows import MESSAGES, PendingRow, TranscriptRow
+from backscroll.infrastructure.rows import MESSAGES, IndexStateRow, PendingRow, TranscriptRow
 from backscroll.infrastructure.types import micros
 
 _COLUMNS = [MESSAGES.c[name] for name in ("id", "message_id", "role", "active", "text", "indexed", "search_text")]
@@ -25,6 +25,14 @@ def mark_pending(session: orm.Session, transcript_pk: int) -> None:
         row.done_to = ""
         row.failure = None
     session.flush()
+
+
+def leave_all_pending(connection: sa.Connection) -> None:
+    """Leaves every transcript to be reindexed, at once whatever their number."""
+    connection.execute(sa.delete(PendingRow))
+    connection.execute(sa.delete(IndexStateRow))
+    newest = sa.select(sa.func.coalesce(sa.func.max(TranscriptRow.id), 0)).scalar_subquery()
+    connection.execute(sa.insert(IndexStateRow).values(id=1, legacy_pk=newest))
 
 
 def claim(session: orm.Session, worker: str, now: datetime, until: datetime, skip: Sequence[str]) -> str | None:

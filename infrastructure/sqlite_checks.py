@@ -25,8 +25,6 @@ _WAL_RESET = (
 )
 
 _log = logging.getLogger("backscroll.sqlite")
-# A host that sets up logging sees the line; on a command's stderr, where Python would print it otherwise, it is noise.
-_log.addHandler(logging.NullHandler())
 _lock = Lock()
 _told = False
 

@@ -82,7 +82,7 @@ def reindex_until(path: Path, stop: object, results: "multiprocessing.Queue[obje
 
 def test_processes_that_read_append_search_and_reindex_lose_nothing(store_path, scroll):
     scroll.ensure_session(KEY)
-    names, rounds = ["a", "b", "c", "d"], 50
+    names, rounds = ["a", "b", "c", "d"], 200
     results: multiprocessing.Queue[object] = SPAWN.Queue()
     stop = SPAWN.Event()
     loop = SPAWN.Process(target=reindex_until, args=(store_path, stop, results))

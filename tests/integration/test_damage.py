@@ -556,6 +556,32 @@ def test_a_head_deleted_by_plain_sql_leaves_a_line_that_repair_goes_on_from(path
         assert scroll.verify().ok
 
 
+def test_opening_a_store_that_has_lost_its_triggers_trusts_no_transcript(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    raw(
+        path,
+        "DROP TRIGGER backscroll_message_added",
+        "INSERT INTO backscroll_messages (transcript_pk, message_id, parent_pk, depth, shown, role, active, created_at,"
+        f" text) SELECT transcript_pk, 'raw', id, depth + 1, shown + 1, 'user', 1, 1, 'unnoticed'"
+        f" FROM backscroll_messages WHERE id = (SELECT head_pk FROM backscroll_branches WHERE active = 1"
+        f" AND transcript_pk = {MESSAGES_OF_ONE})",
+        f"UPDATE backscroll_branches SET head_pk = (SELECT max(id) FROM backscroll_messages) WHERE active = 1"
+        f" AND transcript_pk = {MESSAGES_OF_ONE}",
+    )
+    with caplog.at_level("WARNING", "backscroll.open"), opened(path) as scroll:
+        assert "backscroll_message_added" in caplog.text
+        assert scroll.search("unnoticed", requester=OPERATOR).indexing
+        scroll.reindex()
+        assert len(scroll.search("unnoticed", requester=OPERATOR).hits) == 1
+        assert not scroll.verify().ok
+        assert scroll.repair().ok
+    caplog.clear()
+    with caplog.at_level("WARNING", "backscroll.open"), opened(path) as scroll:
+        assert caplog.text == ""
+        assert not scroll.search("unnoticed", requester=OPERATOR).indexing
+
+
 def test_an_agent_and_a_key_changed_by_plain_sql(path: Path) -> None:
     with opened(path) as scroll:
         raw(path, f"UPDATE backscroll_sessions SET session_key = 'agent:main:renamed' WHERE id = {PK_OF_ONE}")
