@@ -2,9 +2,12 @@
 
 import sqlite3
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
-from backscroll import Backscroll, NoRedactor, PatternRedactor, Requester
+import pytest
+
+from backscroll import Backscroll, BackscrollError, NoRedactor, PatternRedactor, Requester, StoreUnavailable
 
 ME = Requester("agent:a:me")
 KEY = "agent:a:one"
@@ -13,6 +16,7 @@ ORDINARY = (
     " author=team, token count = 512, commit 9f1c2d3e4b5a69788796a5b4c3d2e1f001234567"
     " data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
 )
+WORD = "heliotrope"
 SECRET = "sk-proj-" + "Ab3dEf6hIj9k" * 4
 
 
@@ -62,3 +66,34 @@ def test_a_host_adds_patterns_or_brings_a_redactor_of_its_own(tmp_path: Path) ->
         with Backscroll.open(url, redactor=redactor) as scroll:
             (message,) = scroll.history(KEY, requester=ME).messages
             assert ("4711" in message.text, SECRET in message.text) == (badge, secret)
+
+
+def test_no_error_and_no_log_line_carries_what_was_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "store.db"
+    said: list[str] = []
+    with caplog.at_level("DEBUG"), Backscroll.open(f"sqlite:///{path}") as scroll:
+        scroll.ensure_session(KEY)
+        scroll.append(KEY, "user", WORD, message_id="m1")
+        refused = [
+            lambda: scroll.append(KEY, "user", f"{WORD} again", message_id="m1"),
+            lambda: scroll.append(KEY, "nobody", WORD),
+            lambda: scroll.append(KEY, "user", [{"type": WORD[:3], "text": WORD}]),
+            lambda: scroll.append(KEY, "user", [{"type": "text", "text": WORD, "more": 1}]),
+            lambda: scroll.append(KEY, "user", WORD, parent_id="never"),
+            lambda: scroll.append("agent:a:none", "user", WORD),
+            lambda: scroll.edit(KEY, "m2", WORD),
+            lambda: scroll.append(KEY, "user", WORD, created_at=datetime(2026, 1, 1)),
+            lambda: scroll.append(KEY, "user", WORD, metadata={"x": object()}),
+        ]
+        for call in refused:
+            with pytest.raises(BackscrollError) as caught:
+                call()
+            said.append(str(caught.value))
+        with closing(sqlite3.connect(path)) as plain:
+            plain.execute("DROP TABLE backscroll_message_index")
+            plain.commit()
+        for call in (lambda: scroll.append(KEY, "user", WORD), lambda: scroll.search(WORD, requester=ME)):
+            with pytest.raises(StoreUnavailable) as caught:
+                call()
+            said.append(str(caught.value))
+    assert WORD not in "\n".join((*said, caplog.text))
