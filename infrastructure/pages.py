@@ -33,6 +33,8 @@ _KNOWN = _READ.where(
         sa.select(sa.func.json_each(sa.bindparam("message_ids", type_=Json)).table_valued("value").c.value)
     )
 )
+_MANY = 50
+_GREATEST_ID = f"SELECT max(message_id) FROM {MESSAGES.name} WHERE transcript_pk = ?"
 _SHOWN = sa.select(MESSAGES.c.shown).where(
     MESSAGES.c.transcript_pk == sa.bindparam("transcript"), ON_PATH, MESSAGES.c.depth == sa.bindparam("depth")
 )
@@ -84,6 +86,12 @@ class PathReads:
 
     def known(self, session_id: str, message_ids: Sequence[str]) -> dict[str, Message]:
         """Those of the messages that are stored."""
+        place = self._place(session_id)
+        if len(message_ids) >= _MANY:
+            # Ids mostly grow: one look at the greatest then tells that all of these are new.
+            greatest = self._session.connection().exec_driver_sql(_GREATEST_ID, (place.pk,)).scalar()
+            if greatest is None or min(message_ids) > greatest:
+                return {}
         found = self._messages(_KNOWN, session_id, message_ids=list(message_ids))
         return {one.message_id: one for one in found}
 

@@ -510,3 +510,17 @@ def test_a_fresh_store_has_nothing_pending_and_agrees(store, session):
         assert unit.index.pending_count() == 0
         assert unit.index.claim("worker", at(0), at(5), []) is None
         assert not unit.index.held(at(0))
+
+
+def test_many_messages_are_known_whatever_the_order_of_their_ids(store):
+    session_id = stored(store).session_id
+    names = [f"{letter}{number}" for letter in ("m", "é", "\U0001f600", "a") for number in range(30)]
+    with store.writing() as unit:
+        line = unit.messages.line(session_id)
+        unit.messages.extend(
+            line.branch, [MessageFactory.build(session_id=session_id, message_id=name) for name in names[:60]]
+        )
+        assert set(unit.messages.known(session_id, names)) == set(names[:60])
+        assert set(unit.messages.known(session_id, names[60:])) == set()
+        assert set(unit.messages.known(session_id, names[30:90])) == set(names[30:60])
+        unit.commit()
