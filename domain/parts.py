@@ -69,9 +69,12 @@ _KINDS: dict[str, type[Part]] = {
 }
 
 
+_FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in _KINDS.values()}
+
+
 def part_to_dict(part: Part) -> dict[str, object]:
     """The JSON form: `type` and every field that is set."""
-    values = ((item.name, getattr(part, item.name)) for item in fields(part))
+    values = ((name, getattr(part, name)) for name in _FIELDS[type(part)])
     return {"type": part.type, **{name: value for name, value in values if value is not None and value is not False}}
 
 
@@ -80,7 +83,7 @@ def part_from_dict(data: Mapping[str, object]) -> Part:
     kind = _KINDS.get(str(data.get("type")))
     if kind is None:
         raise InvalidRequest(f"a part's type must be one of {', '.join(_KINDS)}, not {data.get('type')!r}")
-    allowed = [item.name for item in fields(kind)]
+    allowed = _FIELDS[kind]
     values = {str(name): value for name, value in data.items() if name != "type"}
     if unknown := sorted(set(values) - set(allowed)):
         raise InvalidRequest(f"a {kind.type} part has no field {unknown[0]!r}; it has {', '.join(allowed)}")
@@ -120,7 +123,7 @@ def _cleaned(part: object) -> Part:
     if not isinstance(part, Part):
         raise InvalidRequest(f"a part must be one of {', '.join(_KINDS)}, not {type(part).__name__}")
     values: dict[str, object] = {}
-    for name in (item.name for item in fields(part)):
+    for name in _FIELDS[type(part)]:
         value = getattr(part, name)
         if name == "is_error":
             if not isinstance(value, bool):

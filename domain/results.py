@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 
 from backscroll.domain.model import Role, SessionKind
 from backscroll.domain.parts import Part, part_to_dict
@@ -24,7 +25,12 @@ def to_json(value: object) -> object:
             return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, Part):
         return part_to_dict(value)
-    return {item.name: to_json(getattr(value, item.name)) for item in fields(value)}  # type: ignore[arg-type]
+    return {name: to_json(getattr(value, name)) for name in _names(type(value))}  # type: ignore[arg-type]
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
