@@ -41,7 +41,14 @@ class ImportFailed(BackscrollError):
 
 
 class StoreUnavailable(BackscrollError):
-    """The database cannot be used now: locked, unreadable, damaged, or without FTS5."""
+    """The database cannot be used now: locked, unreadable, damaged, or without FTS5.
+
+    `locked` tells that somebody else held it for longer than the configured time: the same call may succeed later.
+    """
+
+    def __init__(self, message: str, *, locked: bool = False) -> None:
+        super().__init__(message)
+        self.locked = locked
 
 
 class SchemaOutdated(BackscrollError):

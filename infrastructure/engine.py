@@ -124,10 +124,15 @@ def translated() -> Iterator[None]:
     except BackscrollError:
         raise
     except exc.DBAPIError as error:
-        raise StoreUnavailable(f"the database refused: {error.orig}") from error
+        raise _refused(error.orig) from error
     except exc.TimeoutError as error:
-        raise StoreUnavailable("no database connection became free in time") from error
+        raise StoreUnavailable("no database connection became free in time", locked=True) from error
     except sqlite3.Error as error:
-        raise StoreUnavailable(f"the database refused: {error}") from error
+        raise _refused(error) from error
     except exc.SQLAlchemyError as error:
         raise StoreUnavailable(f"the database layer failed: {type(error).__name__}") from error
+
+
+def _refused(error: BaseException | None) -> StoreUnavailable:
+    locked = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return StoreUnavailable(f"the database refused: {error}", locked=locked)

@@ -1,6 +1,5 @@
 """Units of work: one transaction each, on an engine of ours or inside a host's open transaction."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from backscroll.domain.errors import InvalidRequest, StoreUnavailable
+from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure.engine import begun, ensure_begun, translated
 from backscroll.infrastructure.hooks import IndexedSession
@@ -80,8 +79,6 @@ class EngineStore:
                 for statement in _TIDYING if vacuum else _TIDYING[1:]:
                     cursor.execute(statement)
                 cursor.close()
-            except sqlite3.Error as error:
-                raise StoreUnavailable(f"the database refused: {error}") from error
             finally:
                 pooled.close()
 

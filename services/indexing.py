@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from threading import Event
 
+from backscroll.domain.errors import StoreUnavailable
 from backscroll.domain.ports import Clock, NewId, Progress, Store
 from backscroll.domain.results import IndexReport, ReindexReport
 
@@ -67,6 +68,9 @@ class Indexing:
             try:
                 grown, claimed, more = self._batch(report, worker, claimed, alone=alone)
             except Exception as error:  # whatever it is, the other transcripts must not wait for it
+                if isinstance(error, StoreUnavailable) and error.locked:
+                    # But a lock is no failure of theirs.
+                    raise
                 if not alone:
                     # Undone as a whole. Once more, one transcript at a time, to see which one it is.
                     alone, claimed = True, None

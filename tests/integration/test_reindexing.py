@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backscroll import Backscroll, Requester, Settings
+from backscroll import Backscroll, Requester, Settings, StoreUnavailable
 from backscroll.domain.ids import new_id
 from backscroll.infrastructure import migrate
 from backscroll.infrastructure.engine import begun, create_engine
@@ -268,3 +268,21 @@ def test_a_transcript_from_before_the_index_that_is_pending_for_another_reason_t
         assert scroll.reindex().failed == ()
         assert scroll.verify().ok
         assert not scroll.search("granite", requester=OPERATOR).indexing
+
+
+def test_a_lock_in_the_middle_is_no_failure_of_the_transcript_that_met_it(old_store: Path) -> None:
+    with closing(sqlite3.connect(old_store, isolation_level=None)) as other:
+
+        def held(done: int, total: int) -> None:
+            if not other.in_transaction:
+                other.execute("BEGIN IMMEDIATE")
+
+        with Backscroll.open(quiet(old_store, busy_timeout=0.05)) as scroll:
+            with pytest.raises(StoreUnavailable) as caught:
+                scroll.reindex(progress=held)
+            assert caught.value.locked
+            other.execute("ROLLBACK")
+            report = scroll.reindex()
+            assert 0 < report.transcripts < SESSIONS + 1
+            assert report.failed == ()
+            assert scroll.verify().indexed == INDEXED
