@@ -76,14 +76,16 @@ _HEADER_WORD = re.compile(
 )
 _CREDENTIALS = re.compile(r"[A-Za-z0-9._~+/=\-]*+")
 
-# What an unquoted value is made of. A sign that also ends values belongs to it when more of the value plainly follows.
-_PLAIN = re.compile(
+# What an unquoted value is made of, a piece at a time: Python before 3.11.5 matches a possessive group of alternatives
+# wrongly (https://github.com/python/cpython/issues/106052), and another could give back what it took. A sign that also
+# ends values belongs to them when more plainly follows.
+_PIECE = re.compile(
     r"(?:[^\s\"'`<>,;&\\|()\[\]{}”’»」。，；、]++"
     r"|,(?![\s\"'{\[]|[\w.\-]{1,40}[=:]|$)"
     r"|;(?![\s\"']|[\w .\-]{1,40}=|$)"
     r"|&(?![\w.\-\[\]]{1,40}=|\s|$|amp;)"
     r"|\\(?![\\nrtu\"'`]|$)"
-    r"|'(?=\w)|<(?![/a-zA-Z!])|[>|](?!\s|$)|[(\[{]|[)\]}](?=[\w!@#$%^*+=~/-]))*+"
+    r"|'(?=\w)|<(?![/a-zA-Z!])|[>|](?!\s|$)|[(\[{]|[)\]}](?=[\w!@#$%^*+=~/-]))"
 )
 _ELEMENT = re.compile(r"[^<\n]*+")
 
@@ -200,8 +202,10 @@ def _value_end(text: str, start: int, opening: str | None, place: Place, *, tagg
 def _read(text: str, start: int, opening: str | None, tagged: bool, stop: int) -> int:
     if opening:
         return _quotation_end(text, opening, start, stop)
-    found = (_ELEMENT if tagged else _PLAIN).match(text, start, stop)
-    return found.end() if found else start
+    piece = _ELEMENT if tagged else _PIECE
+    while (found := piece.match(text, start, stop)) and found.end() > start:
+        start = found.end()
+    return start
 
 
 def _quotation_end(text: str, opening: str, start: int, stop: int) -> int:

@@ -55,13 +55,13 @@ _CODE = re.compile(
     r"|(?:self|this|cls|os|process|sys|config|cfg|settings|args|opts|options|env|environ|ctx|context|req|request|params"
     r"|props|state|data|form|event|secrets|vars?|local|module|inputs?|credentials?|user|account|client|app|values?|row"
     r"|obj|matrix|github|steps|needs|import)(?:\.|->|::|\?\.)"
-    r"|[A-Za-z_$]+(?:(?:\.|->|::|\?\.)[A-Za-z_$]+)++[!?;]?$)"
+    r"|[A-Za-z_$]+(?:(?:\.|->|::|\?\.)[A-Za-z_$]++)+[!?;]?$)"
 )
 """A call, an index, a member of a well-known object, a chain of names."""
 _BRACKET = re.compile(r"[()\[\]{}\\]")
 _PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.@ -]+(?:[/\\][\w.@ -]*)+$")
 _SLUG = re.compile(
-    r"(?:[A-Za-z]+[0-9]{0,3}[-_./:$ ]{1,2})++(?:[A-Za-z]*[0-9]{0,4}|v[0-9.]+)\W?$|[A-Za-z]+[0-9]{0,2}\W?$"
+    r"(?:[A-Za-z]++[0-9]{0,3}[-_./:$ ]{1,2})+(?:[A-Za-z]*[0-9]{0,4}|v[0-9.]+)\W?$|[A-Za-z]+[0-9]{0,2}\W?$"
 )
 """Words with at most a few digits behind each: a name, a place in code."""
 _OPAQUE = re.compile(r"[A-Za-z+/=_.-]{20,}$")
