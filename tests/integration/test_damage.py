@@ -317,8 +317,13 @@ def scribble(page: bytearray) -> None:
     page[:] = random.Random(3).randbytes(len(page))
 
 
+def compiled_with(option: str) -> bool:
+    with closing(sqlite3.connect(":memory:")) as plain:
+        return (option,) in plain.execute("PRAGMA compile_options").fetchall()
+
+
 has_dbstat = pytest.mark.skipif(
-    "ENABLE_DBSTAT_VTAB" not in {name for (name,) in sqlite3.connect(":memory:").execute("PRAGMA compile_options")},
+    not compiled_with("ENABLE_DBSTAT_VTAB"),
     reason="this SQLite cannot tell where its pages are",
 )
 

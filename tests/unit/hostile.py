@@ -3,6 +3,7 @@
 import re
 import sqlite3
 import sys
+import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -69,6 +70,8 @@ class Fts:
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._db = sqlite3.connect(":memory:", isolation_level=None)
+        # Tables are made in many places, some for a whole module: each closes with its last user.
+        weakref.finalize(self, self._db.close)
         self._db.execute(f"CREATE VIRTUAL TABLE f USING fts5(body, scope, {_TOKENIZE[0]})")
         self._db.execute("CREATE VIRTUAL TABLE v USING fts5vocab(f, 'instance')")
         self.fill(texts)
