@@ -286,3 +286,30 @@ def test_a_lock_in_the_middle_is_no_failure_of_the_transcript_that_met_it(old_st
             assert 0 < report.transcripts < SESSIONS + 1
             assert report.failed == ()
             assert scroll.verify().indexed == INDEXED
+
+
+def test_readers_see_the_old_index_or_the_new_one_and_never_an_empty_one(store: EngineStore, old_store: Path) -> None:
+    with Backscroll.open(quiet(old_store)) as reader:
+
+        def found() -> int:
+            return len(reader.search("granite", requester=OPERATOR, limit=25).hits)
+
+        reader.reindex()
+        whole = found()
+        assert whole > 0
+        # Marks that disagree have the index made anew, in one transaction: until its end others read the old one.
+        with closing(sqlite3.connect(old_store)) as plain:
+            plain.execute("UPDATE backscroll_messages SET indexed = 0, edits = edits + 1 WHERE text LIKE '%word3'")
+            plain.commit()
+        before = found()
+        with store.writing() as unit:
+            unit.index.mend()
+            assert found() == before
+            unit.commit()
+        assert found() > 0
+        # And then transcript after transcript, in its own transactions.
+        seen: list[int] = []
+        reader.reindex(progress=lambda done, total: seen.append(found()))
+        assert min(seen) > 0
+        assert found() == whole
+        assert reader.verify().ok
