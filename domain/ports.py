@@ -175,10 +175,14 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A message that matches, with its session's key and its score (higher is better)."""
+    """A message that matches: where it stands, what it says, and its score (higher is better)."""
 
     session_key: str
-    message: Message
+    session_id: str
+    message_id: str
+    role: Role
+    created_at: datetime
+    text: str
     score: float
 
 
