@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
+from types import NoneType
 
 from backscroll.domain.model import Role, SessionKind
 from backscroll.domain.parts import Part, part_to_dict
@@ -12,6 +13,9 @@ from backscroll.domain.parts import Part, part_to_dict
 
 def to_json(value: object) -> object:
     """A result as plain JSON data: dataclasses become objects, times ISO 8601 strings."""
+    # What most values are comes first: a page has thousands of them.
+    if type(value) in _PLAIN:
+        return value
     match value:
         case StrEnum():
             return str(value)
@@ -26,6 +30,9 @@ def to_json(value: object) -> object:
     if isinstance(value, Part):
         return part_to_dict(value)
     return {name: to_json(getattr(value, name)) for name in _names(type(value))}  # type: ignore[arg-type]
+
+
+_PLAIN = frozenset((str, int, float, bool, NoneType))
 
 
 @cache

@@ -45,7 +45,7 @@ class SqlMessages(HeadReads):
         rows: list[NewMessageRow] = []
         stored: list[Message] = []
         for message in messages:
-            placed = replace(message, parent_id=tip.message_id, depth=tip.depth + 1, active=branch.active)
+            placed = message.placed(tip.message_id, tip.depth + 1, active=branch.active)
             pk, shown = pk + 1, tip.shown + (message.role is not Role.TOOL)
             rows.append(mapping.new_message(placed, pk, place.pk, tip.pk, head.reset_pk, shown))
             stored.append(placed)
@@ -110,6 +110,7 @@ class SqlMessages(HeadReads):
 
     def activate(self, branch: Branch) -> Branch:
         """Makes the branch's line the active path, with the index following it now or, when much changes, later."""
+        self._shown.clear()
         pk, head = self._place(branch.session_id).pk, self._head(branch)
         joining, fork = self._climb(head.tip.pk)
         leaving = sa.and_(MessageRow.transcript_pk == pk, ON_PATH, MessageRow.depth > fork)

@@ -212,7 +212,7 @@ def test_a_lost_directory_of_the_index_is_found_by_what_it_no_longer_finds(store
 
 
 def test_counts_of_the_index_that_are_wrong_do_not_stop_a_search(path: Path) -> None:
-    """With fewer rows counted than a word is in (100 here) bm25 would weigh it by the logarithm of no positive number."""
+    """With fewer rows counted than a word is in (100 here) bm25's logarithm would have no value."""
     raw(path, f"UPDATE {INDEX}_data SET block = x'64880064' WHERE id = 1")
     with opened(path) as scroll:
         for match in ("all", "any"):
