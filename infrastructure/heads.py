@@ -50,6 +50,7 @@ _BRANCH = (
     .select_from(BRANCHES.outerjoin(MESSAGES, MESSAGES.c.id == BRANCHES.c.head_pk))
     .where(BRANCHES.c.transcript_pk == sa.bindparam("transcript"), BRANCHES.c.branch_id == sa.bindparam("branch"))
 )
+LAST_KEY = f"SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES.name}'"
 _LINE = (
     sa.select(
         *(column for column in SESSIONS.c if column.name != "metadata"),
@@ -62,6 +63,7 @@ _LINE = (
         TRANSCRIPTS.c.reason,
         BRANCHES.c.branch_id,
         BRANCHES.c.created_at.label("branched_at"),
+        sa.literal_column(f"({LAST_KEY})").label("last_key"),
         *_HEAD,
     )
     .select_from(SESSIONS)
@@ -92,6 +94,7 @@ class HeadReads(PathReads):
     def __init__(self, session: IndexedSession) -> None:
         super().__init__(session)
         self._heads: dict[tuple[str, str], Head] = {}
+        self._last_key: int | None = None
 
     def line(self, session_id: str) -> Line | None:
         """Where the transcript is being written."""
@@ -115,6 +118,7 @@ class HeadReads(PathReads):
             return None
         session_id = row.session_id
         scope = None if row.incognito else scope_tokens(row.id, row.agent_pk)
+        self._last_key = row.last_key or 0
         self._places[session_id] = Place(row.transcript_pk, scope)
         self._heads[session_id, row.branch_id] = head = _head(row)
         self._shown[session_id, head.tip.depth] = head.tip.shown

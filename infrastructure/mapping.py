@@ -60,19 +60,19 @@ def new_message(
     """A message as it is inserted, in the forms that the database keeps."""
     parts = packed(one.parts)
     return NewMessageRow(
-        id=pk,
-        transcript_pk=transcript_pk,
-        message_id=one.message_id,
-        parent_pk=parent_pk,
-        reset_pk=reset_pk,
-        depth=one.depth,
-        shown=shown,
-        role=one.role.value,
-        active=one.active,
-        created_at=micros(one.created_at),
-        text=one.text,
-        parts=None if parts is None else json_text(parts),
-        metadata=json_text(dict(one.metadata)) if one.metadata else None,
+        pk,
+        transcript_pk,
+        one.message_id,
+        parent_pk,
+        reset_pk,
+        one.depth,
+        shown,
+        one.role.value,
+        one.active,
+        micros(one.created_at),
+        one.text,
+        None if parts is None else json_text(parts),
+        json_text(dict(one.metadata)) if one.metadata else None,
     )
 
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from backscroll.domain.model import SPOKEN, Branch, Message, Reset, Role
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import mapping
-from backscroll.infrastructure.heads import BRANCH_ON_PATH, HeadReads, Tip
+from backscroll.infrastructure.heads import BRANCH_ON_PATH, LAST_KEY, HeadReads, Tip
 from backscroll.infrastructure.hooks import OWN_STATEMENT, IndexedSession, NewMessageRow
 from backscroll.infrastructure.pages import ON_PATH, RESET_ON_PATH
 from backscroll.infrastructure.pending import mark_pending
@@ -40,7 +40,7 @@ class SqlMessages(HeadReads):
         place, head = self._place(branch.session_id), self._head(branch)
         connection = self._session.connection()
         # Keys are given here, not by the database, so that each message can name its parent before it is stored.
-        pk = connection.exec_driver_sql(_LAST_KEY).scalar() or 0
+        pk = connection.exec_driver_sql(LAST_KEY).scalar() or 0 if self._last_key is None else self._last_key
         tip = head.tip
         rows: list[NewMessageRow] = []
         stored: list[Message] = []
@@ -51,6 +51,7 @@ class SqlMessages(HeadReads):
             stored.append(placed)
             tip = Tip(pk, message.message_id, placed.depth, shown)
         self._session.insert_messages(rows, place.scope)
+        self._last_key = pk
         connection.exec_driver_sql(_MOVE_HEAD, (tip.pk, head.branch_pk))
         self._heads[branch.session_id, branch.branch_id] = head._replace(tip=tip)
         return stored
@@ -208,7 +209,6 @@ def _ids(pks: Sequence[int]) -> sa.ColumnElement[bool]:
     return MessageRow.id.in_(sa.select(values.c.value))
 
 
-_LAST_KEY = f"SELECT seq FROM sqlite_sequence WHERE name = '{MessageRow.__tablename__}'"
 _LEAVE_BRANCH = "UPDATE backscroll_branches SET active = 0 WHERE transcript_pk = ? AND active = 1"
 _TAKE_BRANCH = "UPDATE backscroll_branches SET active = 1 WHERE id = ?"
 _MOVE_HEAD = "UPDATE backscroll_branches SET head_pk = ? WHERE id = ?"
