@@ -59,7 +59,9 @@ def converse(scroll: Facade) -> None:
         TRIP,
         [
             said("trip-1", "user", "Book the ferry to Naxos", metadata={"client": "phone"}),
-            said("trip-2", "assistant", [{"type": "reasoning", "text": "timetable"}, {"type": "text", "text": "Which?"}]),
+            said(
+                "trip-2", "assistant", [{"type": "reasoning", "text": "timetable"}, {"type": "text", "text": "Which?"}]
+            ),
             said("trip-3", "user", "the slow one, 后天上午的船"),
             said("trip-4", "assistant", [{"type": "tool_call", "name": "book", "arguments": {"port": "Piraeus"}}]),
             said("trip-5", "tool", [{"type": "tool_result", "text": "confirmed sodium", "call_id": "c1"}]),
