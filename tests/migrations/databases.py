@@ -103,3 +103,26 @@ def write_rows(path: Path, rows: dict[str, list[tuple[object, ...]]]) -> None:
         for table, values in rows.items():
             marks = ", ".join("?" for _ in COLUMNS[table].split(", "))
             connection.executemany(f"INSERT INTO backscroll_{table} ({COLUMNS[table]}) VALUES ({marks})", values)
+
+
+def rows(path: Path, left_out: set[str] = frozenset()) -> dict[str, list[dict[str, object]]]:
+    """Every row of our tables, in every column but those left out; the counters of used keys too."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.row_factory = sqlite3.Row
+        names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'backscroll_*'"
+        tables = {name for (name,) in connection.execute(names) if "message_index" not in name} | {"sqlite_sequence"}
+        found = {
+            table: [dict(row) for row in connection.execute(f"SELECT * FROM {table} ORDER BY 1")]
+            for table in sorted(tables - left_out)
+        }
+    return {
+        table: [{name: value for name, value in row.items() if name not in left_out} for row in those]
+        for table, those in found.items()
+    }
+
+
+def schema(path: Path) -> set[tuple[str, ...]]:
+    """Tables, indexes, triggers and views with their statements, white space and quotes aside."""
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master").fetchall()
+    return {(kind, name, " ".join(statement.replace('"', "").split())) for kind, name, statement in found}
