@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from alembic.operations import BatchOperations
 
 from alembic import op
+from backscroll.infrastructure.engine import ensure_begun
 
 # Turns a key into one that no row has, and back: while the old table is dropped, nothing refers to its rows.
 _PARK = "CASE typeof({0}) WHEN 'text' THEN char(1) || {0} ELSE ~{0} END"
@@ -21,13 +22,14 @@ _UNPARK = "CASE typeof({0}) WHEN 'text' THEN substr({0}, 2) ELSE ~{0} END"
 
 @contextmanager
 def rebuilt(table: str) -> Iterator[BatchOperations]:
-    """Alembic's `batch_alter_table` for a table of any name, to be used in a transaction.
+    """Alembic's `batch_alter_table`, in a transaction that it begins if there is none.
 
     Keeps every row of every table, the table's triggers, indexes and used keys, and all views, with foreign keys on or
     off. Triggers come back as they were: one that has to change is dropped and created after the block. It takes time
     in proportion to the table, and to those that refer to it where foreign keys are on.
     """
     connection = op.get_bind()
+    ensure_begun(connection)
     (statement,) = connection.exec_driver_sql(
         "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)
     ).one()

@@ -9,7 +9,8 @@ again: it stands for the stores of its time.
 import sqlite3
 import sys
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
@@ -18,19 +19,19 @@ import sqlalchemy as sa
 from backscroll import NewMessage, NoRedactor, Settings
 from backscroll.infrastructure import migrate
 from backscroll.infrastructure.engine import begun, create_engine
-from backscroll.infrastructure.store import EngineStore, StoreOptions
+from backscroll.infrastructure.store import EngineStore
 from backscroll.services.facade import Facade
+from tests.factories import EPOCH, OPTIONS
 
 FOLDER = Path(__file__).parent
-EPOCH = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TRIP = "agent:main:main"
 
 
 def facade(engine: sa.Engine) -> Facade:
     """A facade whose ids and times are counted; a change of more than two messages leaves a transcript pending."""
     ids, seconds = count(1), count(1)
-    options = StoreOptions(
-        rank_bound=2_000,
+    options = replace(
+        OPTIONS,
         inline_reindex_limit=2,
         new_id=lambda: f"id-{next(ids):03}",
         clock=lambda: EPOCH + timedelta(seconds=next(seconds)),
@@ -139,7 +140,7 @@ def copy_rows(target: sqlite3.Connection, source: Path) -> None:
 
 if __name__ == "__main__":
     wanted = sys.argv[1] if len(sys.argv) > 1 else migrate.HEAD
-    file = FOLDER / f"{wanted}.sqlite"
+    file = FOLDER / f"{wanted[:4]}.sqlite"
     if file.exists():
         sys.exit(f"{file} is there already, and stays as it is")
     make(file, wanted)
