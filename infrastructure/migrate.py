@@ -1,5 +1,6 @@
 """Schema revisions: which one a store is at, and Alembic on a given connection; no ini file, no logging, any folder."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +11,9 @@ from backscroll.infrastructure.engine import ensure_begun, translated
 from backscroll.infrastructure.fts import INDEX
 from backscroll.infrastructure.rows import MESSAGES, VERSION_TABLE, Row
 
-_MARK = "_backscroll"
-"""Ends the name of each revision: a host's environment may hold ours beside revisions of its own."""
-KNOWN = tuple(number + _MARK for number in ("0001", "0002"))
+_OURS = re.compile(r"\d{4}_backscroll")
+"""The name of each revision: a host's environment may hold ours beside revisions of its own."""
+KNOWN = ("0001_backscroll", "0002_backscroll")
 """The revisions in order. Known without reading the scripts, so that opening a current store stays cheap."""
 HEAD = KNOWN[-1]
 _OLD_NAMES = {"0001": "0001_backscroll", "0002": "0002_backscroll"}
@@ -77,7 +78,7 @@ def standing(connection: sa.Connection) -> Standing:
         return Standing(None, own=True)
     if _HOSTS_VERSION_TABLE in tables:
         for name in _stamps(connection, _HOSTS_VERSION_TABLE):
-            if name.endswith(_MARK):
+            if _OURS.fullmatch(name):
                 return Standing(name, own=False)
     # Alembic names no revision that another one depends on; and a host may call its version table as it likes.
     return Standing(HEAD if _fits(connection, tables) else None, own=False)

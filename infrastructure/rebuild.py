@@ -36,7 +36,7 @@ def rebuilt(table: str) -> Iterator[BatchOperations]:
     never_reused = "AUTOINCREMENT" in statement.upper()
     used = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).scalar()
     references = _references(connection, table) if _pragma(connection, "foreign_keys") else []
-    triggers = _triggers(connection, {table, *(child for child, _ in references)})
+    triggers = _triggers(connection, {name.lower() for name in (table, *(child for child, _ in references))})
     for name, _ in triggers:
         connection.exec_driver_sql(f"DROP TRIGGER {_quoted(name)}")
     # Deferred: parked keys refer to nothing until they are back. Legacy: no look at views while the table is away.
@@ -73,9 +73,9 @@ def _rewrite(connection: sa.Connection, references: list[tuple[str, str]], chang
 
 
 def _triggers(connection: sa.Connection, tables: set[str]) -> list[tuple[str, str]]:
-    """Names and statements, in the order in which they were made."""
+    """Names and statements, in the order in which they were made; each says its table's name in its own case."""
     rows = connection.exec_driver_sql("SELECT name, sql, tbl_name FROM sqlite_master WHERE type = 'trigger'")
-    return [(name, statement) for name, statement, of in rows if of in tables]
+    return [(name, statement) for name, statement, of in rows if of.lower() in tables]
 
 
 @contextmanager

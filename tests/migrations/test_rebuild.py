@@ -58,7 +58,7 @@ CREATE VIEW said AS SELECT m.text, s.title FROM backscroll_messages AS m
     JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk JOIN backscroll_sessions AS s ON s.id = t.session_pk;
 CREATE TRIGGER host_added AFTER INSERT ON backscroll_messages BEGIN INSERT INTO noticed VALUES ('added'); END;
 CREATE TRIGGER host_changed AFTER UPDATE ON backscroll_messages BEGIN INSERT INTO noticed VALUES ('changed'); END;
-CREATE TRIGGER host_removed AFTER DELETE ON backscroll_messages BEGIN INSERT INTO noticed VALUES ('removed'); END;
+CREATE TRIGGER host_removed AFTER DELETE ON Backscroll_Messages BEGIN INSERT INTO noticed VALUES ('removed'); END;
 CREATE TRIGGER host_trips AFTER UPDATE ON trips BEGIN INSERT INTO noticed VALUES ('trips'); END;
 """
 
