@@ -176,9 +176,9 @@ def test_autogenerate_writes_the_hosts_changes_alone(host):
 
 
 def test_a_revision_of_the_host_that_needs_ours_comes_after_it_and_hides_its_name(host):
-    host.revision("0002", "0001", "stops", needs=HEAD)
-    host.alembic("upgrade", "0002")
-    assert host.stamps() == ["0002"]
+    host.revision("0002_uses_backscroll", "0001", "stops", needs=HEAD)
+    host.alembic("upgrade", "0002_uses_backscroll")
+    assert host.stamps() == ["0002_uses_backscroll"]
     use(host, migrate=False)
     use(host)
     host.alembic("downgrade", "backscroll@0001_backscroll")
