@@ -107,13 +107,15 @@ def _is_locked(driver: sqlite3.Connection) -> bool:
     return False
 
 
-def ensure_begun(connection: sa.Connection) -> None:
-    """Sees to it that a host's connection really is inside a transaction, so that savepoints nest in it."""
+def ensure_begun(connection: sa.Connection, *, writing: bool = False) -> None:
+    """Sees to it that a host's connection really is inside a transaction, so that savepoints nest in it.
+
+    With `writing` one that begins here waits for the write lock at once.
+    """
     if not connection.in_transaction():
         connection.begin()
-    driver = connection.connection.driver_connection
-    if isinstance(driver, sqlite3.Connection) and not driver.in_transaction:
-        connection.exec_driver_sql("BEGIN")
+    if not getattr(connection.connection.driver_connection, "in_transaction", True):
+        _say_begin(connection, writing=writing)
 
 
 @contextmanager
