@@ -30,7 +30,7 @@ format: $(BIN)/pytest
 	$(BIN)/ruff format .
 
 docs: $(BIN)/pytest
-	$(BIN)/zensical build --strict
+	$(BIN)/zensical build --clean --strict
 
 docs-serve: $(BIN)/pytest
 	$(BIN)/zensical serve --dev-addr 127.0.0.1:8000

@@ -13,12 +13,16 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "examples/README.md",
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of code. `not_run`: the reason that a comment in front of it gives for not running it."""
+    """A block of code.
+
+    A comment in front of it is its remark: `<!-- not run: REASON -->`, for commands alone, or
+    `<!-- run by tests/FILE.py -->`, where another test reads the page and runs it.
+    """
 
     language: str
     text: str
     line: int
-    not_run: str = ""
+    remark: str = ""
 
 
 def named(page: Path) -> str:
@@ -30,7 +34,6 @@ def blocks(page: Path) -> Iterator[Block]:
     comment = ""
     for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
         if token.type in ("fence", "code_block") and token.map is not None:
-            start, found, end = comment.strip().partition("<!-- not run: ")
-            reason = end.removesuffix("-->").strip() if found and not start else ""
-            yield Block(token.info, token.content, token.map[0] + 1, reason)
+            remark = comment.strip().removeprefix("<!--").removesuffix("-->").strip()
+            yield Block(token.info, token.content, token.map[0] + 1, remark)
         comment = token.content if token.type == "html_block" else ""

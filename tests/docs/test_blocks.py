@@ -25,11 +25,12 @@ SHELL = shutil.which("bash") or "bash"
 class Runner:
     """Runs the blocks of one page in order, in one folder and one namespace."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, page: Path, folder: Path) -> None:
+        self.page = page
         self.folder = folder
         self.names: dict[str, object] = {"__name__": "example"}
         self.languages: dict[str, Callable[[Block], object]] = {
-            "python": lambda block: exec(compile("\n" * block.line + block.text, "page", "exec"), self.names),
+            "python": lambda block: exec(compile("\n" * block.line + block.text, str(page), "exec"), self.names),
             "pycon": self.pycon,
             "sh": lambda block: self.command(block.text),
             "console": self.console,
@@ -41,15 +42,18 @@ class Runner:
         }
 
     def run(self, block: Block) -> None:
-        if block.language not in self.languages:
-            pytest.fail(f"no way to run {block.language or 'a block without a language'}: {', '.join(self.languages)}")
-        if block.not_run:
+        if block.remark.startswith("run by "):
+            other = ROOT / block.remark.removeprefix("run by ")
+            assert self.page.name in other.read_text(encoding="utf-8"), f"{block.remark}: it does not read the page"
+        elif block.remark.startswith("not run: "):
             assert block.language == "sh", "only commands may be left out"
         else:
+            known = ", ".join(self.languages)
+            assert block.language in self.languages, f"the language must be one of {known}, not {block.language!r}"
             self.languages[block.language](block)
 
     def pycon(self, block: Block) -> None:
-        test = doctest.DocTestParser().get_doctest(block.text, self.names, "page", "page", block.line)
+        test = doctest.DocTestParser().get_doctest(block.text, self.names, self.page.name, str(self.page), block.line)
         report: list[str] = []
         result = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False).run(
             test, out=report.append, clear_globs=False
@@ -87,7 +91,7 @@ class Runner:
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    runner = Runner(tmp_path)
+    runner = Runner(page, tmp_path)
     for block in blocks(page):
         try:
             runner.run(block)
@@ -112,6 +116,8 @@ def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "```toml\na = \n```",
         "```ini\nnaxos\n```",
         "<!-- not run: a whim -->\n```python\nraise ValueError\n```",
+        "<!-- run by tests/no_such_file.py -->\n```sh\nfalse\n```",
+        "<!-- run by tests/docs/test_site.py -->\n```sh\nfalse\n```",
         "<!-- a remark -->\n```sh\nfalse\n```",
     ],
 )
@@ -119,8 +125,8 @@ def test_a_block_that_is_wrong_is_noticed(text: str, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"# A page\n\n{text}\n")
     (block,) = blocks(page)
-    with pytest.raises((Exception, pytest.fail.Exception)):
-        Runner(tmp_path).run(block)
+    with pytest.raises(Exception):  # noqa: B017 - of whatever kind the language has
+        Runner(page, tmp_path).run(block)
 
 
 def test_a_block_that_is_right_runs(tmp_path: Path) -> None:
@@ -129,9 +135,8 @@ def test_a_block_that_is_right_runs(tmp_path: Path) -> None:
         "```python\nplace = 'Naxos'\n```\n```pycon\n>>> place\n'Na...'\n```\n"
         "```console\n$ echo Naxos > place\n\n$ cat place\nNa...\n```\n```sh\ngrep -q Naxos place\n```\n"
         "```sql\nSELECT count(*) FROM backscroll_messages;\n```\n<!-- not run: cannot -->\n```sh\nfalse\n```\n"
+        "<!-- run by tests/docs/test_blocks.py -->\n```sh\nfalse\n```\n"
     )
-    found = list(blocks(page))
-    assert [block.not_run for block in found] == ["", "", "", "", "", "cannot"]
-    runner = Runner(tmp_path)
-    for block in found:
+    runner = Runner(page, tmp_path)
+    for block in blocks(page):
         runner.run(block)
