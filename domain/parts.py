@@ -62,7 +62,10 @@ class AttachmentPart:
 
 
 Part = TextPart | ReasoningPart | ToolCallPart | ToolResultPart | AttachmentPart
+"""One piece of a message."""
+
 Content = str | Sequence[Part | Mapping[str, object]]
+"""What a message may be given as: text, or a sequence of parts or of their JSON form."""
 
 _KINDS: dict[str, type[Part]] = {
     kind.type: kind for kind in (TextPart, ReasoningPart, ToolCallPart, ToolResultPart, AttachmentPart)

@@ -27,7 +27,7 @@ FOLDERS = {
 LINKS = {"domain": "domain", "services": "services", "infrastructure": "infrastructure", "migrations": "alembic"}
 LEFT_BEHIND = shutil.ignore_patterns(
     *(".git", ".venv", "build", "dist", "site", "*.egg-info", "*_cache", "__pycache__", "*.db", "*.db-*", "*.whl"),
-    *(".hypothesis", ".benchmarks"),
+    *(".hypothesis", ".benchmarks", ".cache"),
 )
 
 USE = """

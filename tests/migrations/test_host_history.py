@@ -64,7 +64,7 @@ class Host:
         self.environment = folder / "migrations/env.py"
         page = (ROOT / "docs/migrations.md").read_text(encoding="utf-8")
         (ini,) = re.findall(r"^```ini\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-        environment, _ = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        (environment,) = re.findall(r"^```python\n(from logging.*?)^```$", page, re.MULTILINE | re.DOTALL)
         self.models.parent.mkdir()
         self.models.write_text(MODELS)
         self.alembic("init", "migrations")

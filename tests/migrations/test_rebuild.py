@@ -1,5 +1,6 @@
 """A revision that makes a table anew loses nothing: rows, triggers, views, indexes, used keys, foreign keys."""
 
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -142,6 +143,17 @@ def test_a_rebuilt_table_and_all_that_hangs_on_it_are_as_before(
         assert scroll.verify().problems == ()
     assert hosts(store)[:2] == [[(8, "agent:main:long", 2, None)], [(8, "Rafina")]]
     assert {what for (what,) in hosts(store)[2]} - {"changed"} == {"added", "removed"}
+
+
+def test_the_revision_that_the_documentation_shows_runs(tmp_path, store, run):
+    page = (ROOT / "docs/migrations.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```python\n(import sqlalchemy as sa\n\nfrom back.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "next").mkdir()
+    names = f'revision = "9999_backscroll"\ndown_revision = "{migrate.HEAD}"\n'
+    (tmp_path / "next" / "more.py").write_text(names + shown)
+    run(store, command.upgrade, "head", foreign_keys=True)
+    (statement,) = (one[2] for one in schema(store) if one[1] == "backscroll_branches")
+    assert "VARCHAR(64)" in statement
 
 
 @pytest.mark.parametrize("begin", [True, False])
