@@ -2,19 +2,23 @@
 
 import multiprocessing
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
+from statistics import median
 
 from figures import Figure, Row
 from measuring import Measuring
 from stores import Filled, Stores
-from systems.driver import Ask, Driver, NotOffered
+from systems.driver import Ask, Driver
 
+_ROUNDS = 3
+"""Each figure is the median of so many measurements, the systems in turn."""
 _APPENDS_PER_TIME = 20
 _MOST_SEARCHES = 200_000
-_LONGEST = 2.0
+_LONGEST = 1.0
 """Seconds that the searches of one process should take, about."""
 _context = multiprocessing.get_context("spawn")
 
@@ -38,48 +42,50 @@ def concurrent(measuring: Measuring, filled: Filled, stores: Stores) -> None:
     corpus = filled.corpus
     words = corpus.words_in(corpus.spoken * 0.02, 6) + corpus.words_in(50, 6)
     asks = [Ask(word) for word in words]
-    alone: dict[str, Figure] = {}
-    both: dict[str, Figure] = {}
-    scaled: dict[str, Figure] = {}
-    writes: dict[str, list[float]] = {}
-    for driver in measuring.drivers:
-        kind = type(driver)
-        file = stores.files[driver.name]
-        work = _Work(kind, file, stores.synchronous, asks, filled.some[0])
-        try:
-            count = _count(driver, asks)
-        except NotOffered:
-            continue
-        reader = _Work(*_base(work), searches=count)
-        one, two = _rate([reader]), _rate([reader, reader])
-        alone[driver.name], both[driver.name], scaled[driver.name] = Figure(one), Figure(two), Figure(two / one)
-        writer = _Work(*_base(work), appends=measuring.times * _APPENDS_PER_TIME)
-        beside = _Work(*_base(work), searches=_MOST_SEARCHES, until_told=True)
-        writes[driver.name] = [_rate([writer, *[beside] * readers]) for readers in (0, 1, 2)]
-    measuring.rows += [
-        Row("searches, one process", "/s", alone),
-        Row("searches, two processes", "/s", both),
-        Row("searches: two processes / one", "x", scaled, least=1.6, compared=False),
-    ]
-    for number, what in enumerate(("alone", "beside one searching", "beside two searching")):
-        figures = {name: Figure(rates[number]) for name, rates in writes.items()}
-        measuring.rows.append(Row(f"appends, a process {what}", "/s", figures))
-    for number, what in enumerate(("one searching", "two searching"), 1):
-        figures = {name: Figure(rates[number] / rates[0]) for name, rates in writes.items()}
-        least = 0.8 if number == 2 else None
-        measuring.rows.append(Row(f"appends: beside {what} / alone", "x", figures, least=least, compared=False))
+    counts = _counts(measuring, asks)
+    appends = measuring.times * _APPENDS_PER_TIME
+    measured: dict[str, list[_Rates]] = {name: [] for name in counts}
+    for _ in range(_ROUNDS):
+        for driver in measuring.drivers:
+            if driver.name in counts:
+                work = _Work(type(driver), stores.files[driver.name], stores.synchronous, asks, filled.some[0])
+                measured[driver.name].append(_measured(work, counts[driver.name], appends))
+
+    def row(what: str, unit: str, of: Callable[[_Rates], float], least: float | None = None) -> None:
+        figures = {name: Figure(median(map(of, rounds))) for name, rounds in measured.items()}
+        measuring.rows.append(Row(what, unit, figures, least=least, compared=unit == "/s"))
+
+    row("searches, one process", "/s", lambda rates: rates.readers[0])
+    row("searches, two processes", "/s", lambda rates: rates.readers[1])
+    row("searches: two processes / one", "x", lambda rates: rates.readers[1] / rates.readers[0], 1.6)
+    row("appends, a process alone", "/s", lambda rates: rates.writer[0])
+    row("appends, one process searching beside it", "/s", lambda rates: rates.writer[1])
+    row("appends, two processes searching beside it", "/s", lambda rates: rates.writer[2])
+    row("appends: one searching beside it / alone", "x", lambda rates: rates.writer[1] / rates.writer[0])
+    row("appends: two searching beside it / alone", "x", lambda rates: rates.writer[2] / rates.writer[0], 0.8)
 
 
-def _base(work: _Work) -> tuple[type[Driver], Path, str, list[Ask], str]:
-    return work.kind, work.file, work.synchronous, work.asks, work.key
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """A second's searches of one and of two readers; a second's appends of a writer beside none, one and two."""
+
+    readers: list[float]
+    writer: list[float]
 
 
-def _count(driver: Driver, asks: list[Ask]) -> int:
-    """How many searches make a measurement of some seconds."""
-    started = time.perf_counter()
-    for ask in asks:
-        driver.search(ask)
-    return max(int(_LONGEST / (time.perf_counter() - started)), 1) * len(asks)
+def _measured(work: _Work, searches: int, appends: int) -> _Rates:
+    reader = replace(work, searches=searches)
+    beside = replace(work, searches=_MOST_SEARCHES, until_told=True)
+    writer = replace(work, appends=appends)
+    return _Rates(
+        [_rate([reader] * count) for count in (1, 2)], [_rate([writer, *[beside] * count]) for count in (0, 1, 2)]
+    )
+
+
+def _counts(measuring: Measuring, asks: list[Ask]) -> dict[str, int]:
+    """How many searches make a measurement of some seconds, of each system that searches."""
+    took = measuring.each(lambda d: [d.search(ask) for ask in asks])
+    return {name: max(int(_LONGEST / seconds), 1) * len(asks) for name, seconds in took.items()}
 
 
 def _rate(works: list[_Work]) -> float:

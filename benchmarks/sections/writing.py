@@ -45,14 +45,17 @@ def deletes(measuring: Measuring, filled: Filled) -> None:
 
 
 def store(measuring: Measuring, one: Conversation) -> dict[str, float]:
-    """Stores a session in batches, or at once where a system cannot add to it; the seconds, of those that can."""
+    """Stores a session in batches; the seconds of the systems that can. Those that cannot add to one have none of it."""
+    key = one.session_key
     measuring.each(lambda d: d.add_session(one))
-    key, spent = one.session_key, {}
+    spent: dict[str, float] | None = None
     for start in range(0, len(one.messages), _BATCH):
         batch = one.messages[start : start + _BATCH]
-        for name, took in measuring.each(lambda d, b=batch: d.append_many(key, b)).items():
-            spent[name] = spent.get(name, 0.0) + took
-    return spent
+        took = measuring.each(lambda d, b=batch: d.append_many(key, b))
+        spent = took if spent is None else {name: spent[name] + more for name, more in took.items()}
+    stored = spent or {}
+    measuring.each(lambda d: d.delete(key) if d.name not in stored else None)
+    return stored
 
 
 def appends(measuring: Measuring, filled: Filled) -> None:
