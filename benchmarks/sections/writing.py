@@ -45,7 +45,7 @@ def deletes(measuring: Measuring, filled: Filled) -> None:
 
 
 def store(measuring: Measuring, one: Conversation) -> dict[str, float]:
-    """Stores a session in batches; the seconds of the systems that can. Those that cannot add to one have none of it."""
+    """Stores a session in batches; the seconds of the systems that can. The others have none of it then."""
     key = one.session_key
     measuring.each(lambda d: d.add_session(one))
     spent: dict[str, float] | None = None
