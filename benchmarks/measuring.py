@@ -78,13 +78,11 @@ class Measuring:
         """A row that compares two: the figures of the large one by those of the small one, by `per`."""
         self.rows.append(compared(what, small, large, most, per))
 
-    def must_agree(self, what: str, job: Callable[[Driver], list[str]], *, in_order: bool = True) -> list[str]:
-        """What all systems answer that answer alike; a difference ends the run."""
+    def must_agree(self, what: str, job: Callable[[Driver], list[str]]) -> None:
+        """Ends the run when systems that answer alike give different answers, or none."""
         answers = [job(driver) for driver in self.drivers if driver.alike]
-        shown = answers if in_order else [sorted(one) for one in answers]
-        if not answers[0] or any(one != shown[0] for one in shown):
+        if not answers[0] or any(one != answers[0] for one in answers):
             raise SystemExit(f"the systems do not answer the same: {what}")
-        return answers[0]
 
 
 def compared(what: str, small: Row, large: Row, most: float | None, per: float = 1) -> Row:

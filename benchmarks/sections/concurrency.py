@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
+from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 from statistics import median
@@ -95,25 +96,28 @@ def _rate(works: list[_Work]) -> float:
     started = []
     for work in works:
         receiving, sending = _context.Pipe(duplex=False)
-        process = _context.Process(target=_do, args=(work, together, done, sending))
+        process = _context.Process(target=_do, args=(work, together, done, sending), daemon=True)
         process.start()
         sending.close()
         started.append((work, process, receiving))
-    spans = [receiving.recv() for work, _, receiving in started if not work.until_told]
+    try:
+        spans = [receiving.recv() for work, _, receiving in started if not work.until_told]
+    except EOFError:
+        raise SystemExit(f"a process of {works[0].kind.name} failed") from None
     done.set()
     for _, process, _ in started:
         process.join()
         if process.exitcode != 0:
-            raise SystemExit(f"a process ended with {process.exitcode}")
+            raise SystemExit(f"a process of {works[0].kind.name} ended with {process.exitcode}")
     count = sum(work.searches + work.appends for work in works if not work.until_told)
     return count / (max(end for _, end in spans) - min(start for start, _ in spans))
 
 
-def _do(work: _Work, together: Barrier, done: Event, sending: "multiprocessing.connection.Connection") -> None:
+def _do(work: _Work, together: Barrier, done: Event, sending: Connection) -> None:
     driver = work.kind(work.file, work.synchronous)
     for ask in work.asks:
         driver.search(ask)
-    together.wait()
+    together.wait(timeout=60)
     start = time.monotonic()
     for ask in islice(cycle(work.asks), work.searches):
         if work.until_told and done.is_set():

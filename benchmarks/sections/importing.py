@@ -5,6 +5,7 @@ import resource
 import sys
 from collections.abc import Sequence
 from itertools import islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from corpus import Conversation, Corpus
@@ -67,9 +68,7 @@ def _taken(kind: type[Driver], file: Path, synchronous: str, source: Path) -> fl
     return taken
 
 
-def _import(
-    kind: type[Driver], file: Path, synchronous: str, source: Path, sending: "multiprocessing.connection.Connection"
-) -> None:
+def _import(kind: type[Driver], file: Path, synchronous: str, source: Path, sending: Connection) -> None:
     small = file.with_suffix(".small")
     write_transcripts(small, Corpus(3).conversations(200))
     # What the first import loads is no growth.
