@@ -61,8 +61,10 @@ class Stores:
 
     def forget(self) -> None:
         """Removes the files."""
-        for file in self._folder.iterdir():
-            file.unlink()
+        self._note.unlink(missing_ok=True)
+        for file in self.files.values():
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{file}{suffix}").unlink(missing_ok=True)
 
     def copy_to(self, folder: Path) -> "Stores":
         """The same in another folder, to be changed there."""

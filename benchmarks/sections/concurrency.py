@@ -17,7 +17,7 @@ from systems.driver import Ask, Driver
 
 _ROUNDS = 3
 """Each figure is the median of so many measurements, the systems in turn."""
-_APPENDS_PER_TIME = 20
+_APPENDS_PER_TIME = 10
 _MOST_SEARCHES = 200_000
 _LONGEST = 1.0
 """Seconds that the searches of one process should take, about."""
