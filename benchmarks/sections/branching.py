@@ -43,9 +43,9 @@ def _rewind(measuring: Measuring, filled: Filled, talk: Conversation, count: int
         driver.append_many(key, more[given[driver.name]])
         given[driver.name] += 1
 
-    measuring.each(lambda d: d.rewind(key, anchor))
+    able = _able(measuring, lambda d: d.rewind(key, anchor))
     jobs: list[Job] = [lambda d: d.rewind(key, anchor)] * measuring.times
-    return measuring.timed(f"rewind {count} messages, in {len(talk.messages):,}", jobs, between=refill)
+    return measuring.timed(f"rewind {count} messages, in {len(talk.messages):,}", jobs, between=refill, drivers=able)
 
 
 def _switch(measuring: Measuring, filled: Filled, talk: Conversation, count: int) -> Row:
@@ -56,7 +56,7 @@ def _switch(measuring: Measuring, filled: Filled, talk: Conversation, count: int
         driver.rewind(key, anchor)
         driver.append_many(key, other)
 
-    measuring.each(fork)
+    able = _able(measuring, fork)
     lines: dict[str, str] = {}
 
     def look(driver: Driver) -> None:
@@ -64,4 +64,10 @@ def _switch(measuring: Measuring, filled: Filled, talk: Conversation, count: int
 
     jobs: list[Job] = [lambda d: d.switch(key, lines[d.name])] * measuring.times
     what = f"switch between lines of {count}, in {len(talk.messages):,}"
-    return measuring.timed(what, jobs, between=look)
+    return measuring.timed(what, jobs, between=look, drivers=able)
+
+
+def _able(measuring: Measuring, job: Job) -> list[Driver]:
+    """The systems that offer a job, which is done."""
+    offered = measuring.each(job)
+    return [driver for driver in measuring.drivers if driver.name in offered]

@@ -80,7 +80,8 @@ def _import(kind: type[Driver], file: Path, synchronous: str, source: Path, send
         except NotOffered:
             before = None
         driver.close()
-    sending.send(None if before is None else max(_peak() - before, 0.1))
+    # Less than a megabyte is noise.
+    sending.send(None if before is None else max(_peak() - before, 1.0))
 
 
 def _peak() -> float:
