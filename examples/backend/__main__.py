@@ -1,0 +1,26 @@
+"""Starts the backend with sample data: `python -m examples.backend`."""
+
+import uvicorn
+
+from examples.backend import sample
+from examples.backend.app import create_app
+from examples.backend.database import Database
+from examples.backend.settings import BackendSettings
+
+
+def main() -> None:
+    """Fills an empty database, says where the page is and who can sign in, and serves until it is interrupted."""
+    settings = BackendSettings()
+    with Database(settings.database_url) as database:
+        sample.fill(database)
+    config = uvicorn.Config(create_app(settings), host="127.0.0.1", port=settings.port, log_level="warning")
+    listening = config.bind_socket()
+    print(f"The example runs at http://127.0.0.1:{listening.getsockname()[1]}")
+    for name, password in sample.USERS.items():
+        print(f"  sign in as {name!r} with the password {password!r}")
+    print(f"Its data is in {settings.database_url}; Ctrl+C ends it.", flush=True)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Runs the backend's revisions, on the connection it is given or on the database of the settings."""
+
+import sqlalchemy as sa
+
+from alembic import context
+from examples.backend.database import create_engine
+from examples.backend.models import Base
+from examples.backend.settings import BackendSettings
+
+
+def include_name(name: str | None, kind: str, _parents: object) -> bool:
+    """Leaves Backscroll's tables to Backscroll, those that FTS5 keeps for itself included."""
+    return kind != "table" or name is None or not name.startswith("backscroll_")
+
+
+def run(connection: sa.Connection) -> None:
+    context.configure(
+        connection=connection, target_metadata=Base.metadata, include_name=include_name, render_as_batch=True
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+given = context.config.attributes.get("connection")
+if given is not None:
+    run(given)
+else:
+    engine = create_engine(BackendSettings().database_url)
+    with engine.execution_options(writing=True).begin() as connection:
+        run(connection)
+    engine.dispose()
