@@ -1,5 +1,7 @@
 """Starts the backend with sample data: `python -m examples.backend`."""
 
+from contextlib import suppress
+
 import uvicorn
 
 from examples.backend import sample
@@ -11,7 +13,7 @@ from examples.backend.settings import BackendSettings
 def main() -> None:
     """Fills an empty database, says where the page is and who can sign in, and serves until it is interrupted."""
     settings = BackendSettings()
-    with Database(settings.database_url) as database:
+    with Database(settings) as database:
         sample.fill(database)
     config = uvicorn.Config(create_app(settings), host="127.0.0.1", port=settings.port, log_level="warning")
     listening = config.bind_socket()
@@ -19,7 +21,9 @@ def main() -> None:
     for name, password in sample.USERS.items():
         print(f"  sign in as {name!r} with the password {password!r}")
     print(f"Its data is in {settings.database_url}; Ctrl+C ends it.", flush=True)
-    uvicorn.Server(config).run(sockets=[listening])
+    # What the server raises again once it has ended in order.
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def create_app(settings: BackendSettings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        with Database(settings.database_url) as app.state.database:
+        with Database(settings) as app.state.database:
             yield
 
     # No API pages: they would load scripts from elsewhere.

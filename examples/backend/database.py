@@ -12,20 +12,18 @@ from sqlalchemy import event, orm
 
 from alembic import command
 from backscroll import Backscroll, Settings, Visibility
+from examples.backend.settings import BackendSettings
 
 SCRIPTS = Path(__file__).parent / "migrations"
-# A user's conversations belong to an agent of the user's own, and agents see their own alone. The environment's
-# BACKSCROLL_* variables are not asked: nothing outside may widen what users see.
-BACKSCROLL = Settings(visibility=Visibility.AGENT)
 
 
-def create_engine(url: str) -> sa.Engine:
+def create_engine(url: str, *, lock_timeout: float) -> sa.Engine:
     """An SQLite engine whose transactions begin when they say so, and whose writers wait for the lock first.
 
     Python's sqlite3 begins transactions late by itself; and a transaction that reads before it takes the write lock
     fails at once where it should wait.
     """
-    engine = sa.create_engine(url, connect_args={"timeout": 10})
+    engine = sa.create_engine(url, connect_args={"timeout": lock_timeout})
 
     @event.listens_for(engine, "connect")
     def _connect(connection: sqlite3.Connection, _record: object) -> None:
@@ -52,13 +50,15 @@ def alembic_config(connection: sa.Connection) -> Config:
 class Database:
     """The open database. Backscroll works on the backend's engine and never closes it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, settings: BackendSettings) -> None:
         """Opens the database and brings both schemas up to date."""
-        self._engine = create_engine(url)
+        self._engine = create_engine(settings.database_url, lock_timeout=settings.lock_timeout)
         self._writing = self._engine.execution_options(writing=True)
         with self._writing.begin() as connection:
             command.upgrade(alembic_config(connection), "head")
-        self._scroll = Backscroll.open(self._engine, settings=BACKSCROLL)
+        # A user's conversations belong to an agent of the user's own, and agents see their own alone. Given here, no
+        # environment variable widens it.
+        self._scroll = Backscroll.open(self._engine, settings=Settings(visibility=Visibility.AGENT))
 
     @contextmanager
     def transaction(self, *, writing: bool) -> Iterator[tuple[orm.Session, Backscroll]]:

@@ -23,7 +23,7 @@ def _lines(value: str) -> str:
 
 # No longer than what Backscroll shows of one message, so that an edit never starts from a shortened text.
 Said = Annotated[
-    str, BeforeValidator(_lines), StringConstraints(strip_whitespace=True, min_length=1, max_length=4000), Form()
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000), BeforeValidator(_lines), Form()
 ]
 
 

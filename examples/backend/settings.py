@@ -9,6 +9,8 @@ class BackendSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="EXAMPLE_")
 
     database_url: str = "sqlite:///example.db"
+    lock_timeout: float = 10.0
+    """Seconds to wait for another writer, before the answer is that the database is busy."""
     port: int = 8000
     """On the loopback interface; 0 takes any free one."""
     allowed_hosts: list[str] = ["127.0.0.1", "localhost"]

@@ -25,7 +25,8 @@ given = context.config.attributes.get("connection")
 if given is not None:
     run(given)
 else:
-    engine = create_engine(BackendSettings().database_url)
+    settings = BackendSettings()
+    engine = create_engine(settings.database_url, lock_timeout=settings.lock_timeout)
     with engine.execution_options(writing=True).begin() as connection:
         run(connection)
     engine.dispose()
