@@ -29,6 +29,10 @@ ARGUMENTS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
+# The elements of the page's main part that hide what does not fit into them.
+CUT_OFF = """[...document.querySelectorAll("main *")]
+    .filter(one => one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX !== "visible")
+    .map(one => one.outerHTML)"""
 
 
 @pytest.fixture(scope="module")
@@ -290,6 +294,7 @@ def test_every_state_is_accessible_and_fits(windows, size, scheme):
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"]
+        assert page.evaluate(CUT_OFF) == []
 
     page = windows.visit(size, color_scheme=scheme)
     check(page)
