@@ -3,6 +3,7 @@
 import re
 import sqlite3
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from html import unescape
 from pathlib import Path
@@ -12,7 +13,10 @@ from packaging.requirements import Requirement
 
 from alembic import command
 from examples.backend import agent
+from examples.backend.chat import Chat
 from examples.backend.database import Database, alembic_config
+from examples.backend.models import User
+from examples.backend.settings import BackendSettings
 
 ROOT = Path(__file__).parents[2]
 ORIGIN = "http://127.0.0.1"
@@ -173,6 +177,25 @@ def test_a_busy_database_is_said_and_changes_nothing(demo, path):
     assert answer.status_code == 503
     assert "Nothing was changed" in answer.text
     assert rows(path) == before
+
+
+def test_requests_that_write_at_once_wait_for_each_other(path):
+    """Each reads before it writes, on the same conversation."""
+    with Database(BackendSettings(database_url=f"sqlite:///{path}")) as database:
+
+        def say(number: int) -> None:
+            with database.transaction(writing=True) as (db, scroll):
+                chat = Chat(db, scroll, db.get(User, 1))
+                chat.say(chat.conversations()[0], f"number {number}")
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(say, range(20)))
+        with database.transaction(writing=False) as (db, scroll):
+            chat = Chat(db, scroll, db.get(User, 1))
+            said = [message.text for message in chat.read(chat.conversations()[0]).messages[-40:]]
+            assert scroll.verify().ok
+    assert sorted(said[::2]) == sorted(f"number {number}" for number in range(20))
+    assert said[1::2] == [f"You said: {text}" for text in said[::2]]
 
 
 def test_a_deletion_leaves_no_row(demo, path):
