@@ -11,7 +11,7 @@ from backscroll.infrastructure.fts import INDEX
 from backscroll.infrastructure.rows import PREFIX
 
 
-def include_name(name: str | None, type_: str, parent_names: Mapping[str, Any]) -> bool:
+def include_name(name: str | None, type_: str, parent_names: Mapping[Any, str | None]) -> bool:
     """For `include_name` of a host's environment: not Backscroll's tables, nor anything of theirs."""
     return not _is_ours(name if type_ == "table" else parent_names.get("table_name"))
 

@@ -25,9 +25,10 @@ def commands() -> Iterator[str]:
             yield from block.text.splitlines()
 
 
-def test_readme_has_one_line_for_each_of_its_two_promises() -> None:
-    install, test = (line for line in commands() if line.startswith("python3 -m venv"))
+def test_readme_has_one_line_for_each_of_its_three_promises() -> None:
+    install, test, backend = (line for line in commands() if line.startswith("python3 -m venv"))
     assert "import examples/transcripts" in install
+    assert backend.endswith("-r examples/backend/requirements.txt && python -m examples.backend")
     assert test.endswith("pytest")
 
 
