@@ -23,7 +23,7 @@ _TREE = """WITH RECURSIVE below(key) AS (
     LIMIT :most
 ) SELECT s.id FROM below JOIN backscroll_sessions AS s ON s.session_key = below.key"""
 _NOT_INCOGNITO = "s.incognito = 0"
-MOST_TOKENS = 64
+MOST_TOKENS = 512
 """Wider scopes are joined instead: each token costs the index one more list to merge."""
 
 

@@ -485,7 +485,7 @@ def test_what_may_not_be_seen_uses_up_no_limit(open_store):
 def test_holds_for_narrow_and_for_wide_scopes(open_store, tokens):
     # More sessions than the index is asked for by token: then the scope is joined.
     scroll = open_store(visibility="tree", rank_bound=25)
-    children = 3 if tokens else 70
+    children = 3 if tokens else 520
     store(scroll, "agent:A:main", {"own": "other"})
     for number in range(children):
         store(
