@@ -1,10 +1,14 @@
 """Schema revisions, applied by Alembic on a given connection; no ini file, no logging set-up, any folder."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from backscroll.domain.errors import SchemaOutdated, StoreUnavailable
+from backscroll.infrastructure import bridge
 from backscroll.infrastructure.engine import ensure_begun
 from backscroll.infrastructure.fts import INDEX
 from backscroll.infrastructure.rows import PREFIX, VERSION_TABLE
@@ -51,7 +55,8 @@ def upgrade(connection: sa.Connection, to: str = "head") -> None:
 
     require_fts5(connection)
     ensure_begun(connection)
-    command.upgrade(_config(connection), to)
+    with _alone(connection):
+        command.upgrade(_config(connection), to)
 
 
 def downgrade(connection: sa.Connection, to: str) -> None:
@@ -59,7 +64,8 @@ def downgrade(connection: sa.Connection, to: str) -> None:
     from alembic import command
 
     ensure_begun(connection)
-    command.downgrade(_config(connection), to)
+    with _alone(connection):
+        command.downgrade(_config(connection), to)
 
 
 def require_fts5(connection: sa.Connection) -> None:
@@ -71,6 +77,24 @@ def require_fts5(connection: sa.Connection) -> None:
 def compile_options(connection: sa.Connection) -> set[str]:
     """What this SQLite library was built with."""
     return {name for (name,) in connection.exec_driver_sql("PRAGMA compile_options")}
+
+
+_ALEMBIC = threading.Lock()
+_LOOK_AGAIN = 0.01
+
+
+@contextmanager
+def _alone(connection: sa.Connection) -> Iterator[None]:
+    """Alembic keeps what it works on in module globals: one store at a time, whatever thread or task asks.
+
+    Looked at again and again, since whoever holds the lock may need this very thread's event loop to go on.
+    """
+    while not _ALEMBIC.acquire(blocking=False):
+        bridge.pause(connection.dialect, _LOOK_AGAIN)
+    try:
+        yield
+    finally:
+        _ALEMBIC.release()
 
 
 def _config(connection: sa.Connection):  # type: ignore[no-untyped-def]

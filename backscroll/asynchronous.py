@@ -1,0 +1,183 @@
+"""The facade for event loops: the same use cases and hooks as `Backscroll`, over an async engine.
+
+There is no second copy of anything: each method hands the one of the same name to `bridge.carried_out`.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import partial, wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
+
+from backscroll.bootstrap import Backscroll, settings_for
+from backscroll.domain.audit import Audit, no_audit
+from backscroll.domain.errors import InvalidRequest
+from backscroll.domain.limits import Batches
+from backscroll.domain.ports import Redactor
+from backscroll.infrastructure.bridge import carried_out, finished
+from backscroll.infrastructure.engine import create_async_engine
+from backscroll.infrastructure.settings import Settings
+from backscroll.infrastructure.worker import LoopWorker
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_BATCHES = Batches(reindexed=50, imported=100)
+"""Small, since between two waits for the database the loop stands still."""
+
+
+def _awaited(
+    method: Callable[Concatenate[Backscroll, P], T],
+) -> Callable[Concatenate["AsyncBackscroll", P], Coroutine[Any, Any, T]]:
+    """The coroutine of a method: the same arguments, result, errors and documentation."""
+
+    @wraps(method)
+    async def call(self: "AsyncBackscroll", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await carried_out(partial(method, self._scroll, *args, **kwargs))
+
+    return call
+
+
+class AsyncBackscroll:
+    """A store of conversations for an event loop: `async with AsyncBackscroll.open(...) as scroll`.
+
+    Its methods are those of `Backscroll`, as coroutines. Any number of them may run at once; a facade belongs to one
+    event loop at a time. Callbacks (`progress`, `audit`, a redactor) are plain functions, called on the loop's thread.
+
+    A cancelled call has stored all or nothing. It ends at once while it waits for a connection or the write lock,
+    else as soon as its transaction is undone or, if its commit was on the way, done.
+    """
+
+    def __init__(self, scroll: Backscroll, at_close: tuple[Callable[[], Awaitable[None]], ...] = ()) -> None:
+        self._scroll = scroll
+        self._at_close = list(at_close)
+
+    @classmethod
+    def open(
+        cls,
+        target: str | AsyncEngine | Settings | None = None,
+        *,
+        settings: Settings | None = None,
+        migrate: bool = True,
+        redactor: Redactor | None = None,
+        audit: Audit = no_audit,
+    ) -> "Opening":
+        """Opens a store: to be awaited, or entered with `async with`.
+
+        Takes what `Backscroll.open` takes, with an `AsyncEngine` for an engine; a URL may name aiosqlite's driver or
+        none. Raises what that raises, and `StoreUnavailable` without the packages of `backscroll[async]`.
+        """
+        return Opening(partial(cls._opened, target, settings, migrate, redactor, audit))
+
+    @classmethod
+    async def _opened(
+        cls,
+        target: str | AsyncEngine | Settings | None,
+        given: Settings | None,
+        migrate: bool,
+        redactor: Redactor | None,
+        audit: Audit,
+    ) -> Self:
+        if isinstance(target, sa.Engine):
+            raise InvalidRequest("an engine that is not for event loops is for Backscroll: give an AsyncEngine")
+        own = not isinstance(target, AsyncEngine)
+        settings = settings_for(target.sync_engine if isinstance(target, AsyncEngine) else target, given)
+        engine = (
+            target
+            if isinstance(target, AsyncEngine)
+            else create_async_engine(
+                settings.database_url, busy_timeout=settings.busy_timeout, synchronous=settings.synchronous
+            )
+        )
+        dispose = (engine.dispose,) if own else ()
+        try:
+            scroll, worker = await carried_out(
+                lambda: Backscroll.over(
+                    engine.sync_engine,
+                    settings,
+                    LoopWorker,
+                    migrate=migrate,
+                    redactor=redactor,
+                    audit=audit,
+                    batches=_BATCHES,
+                )
+            )
+        except BaseException:
+            await finished(_each(list(dispose)), _nothing)
+            raise
+        return cls(scroll, (worker.close, *dispose))
+
+    ensure_session = _awaited(Backscroll.ensure_session)
+    append = _awaited(Backscroll.append)
+    append_many = _awaited(Backscroll.append_many)
+    edit = _awaited(Backscroll.edit)
+    rewind = _awaited(Backscroll.rewind)
+    branches = _awaited(Backscroll.branches)
+    switch_branch = _awaited(Backscroll.switch_branch)
+    reset = _awaited(Backscroll.reset)
+    delete_session = _awaited(Backscroll.delete_session)
+    search = _awaited(Backscroll.search)
+    history = _awaited(Backscroll.history)
+    sessions = _awaited(Backscroll.sessions)
+    reindex = _awaited(Backscroll.reindex)
+    verify = _awaited(Backscroll.verify)
+    repair = _awaited(Backscroll.repair)
+    maintain = _awaited(Backscroll.maintain)
+    prune = _awaited(Backscroll.prune)
+    import_transcripts = _awaited(Backscroll.import_transcripts)
+
+    def using(self, host: AsyncConnection | AsyncSession) -> "AsyncBackscroll":
+        """A facade that works inside the open transaction of the host's connection or session, begun if there is none.
+
+        As `Backscroll.using`; one call at a time, as with everything that uses a connection.
+        """
+        if isinstance(host, AsyncSession):
+            return AsyncBackscroll(self._scroll.using(host.sync_session))
+        if not isinstance(host, AsyncConnection):
+            raise InvalidRequest(f"using takes an AsyncConnection or AsyncSession, not {type(host).__name__}")
+        if host.sync_connection is None:
+            raise InvalidRequest("using takes a connection that is open: await engine.connect()")
+        return AsyncBackscroll(self._scroll.using(host.sync_connection))
+
+    async def close(self) -> None:
+        """Ends the background work and closes the connections that this facade opened; a second call does nothing."""
+        await finished(_each(self._at_close), _nothing)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class Opening:
+    """A store about to be opened, by `await` or by `async with`."""
+
+    def __init__(self, opened: Callable[[], Coroutine[Any, Any, AsyncBackscroll]]) -> None:
+        self._open = opened
+        self._scroll: AsyncBackscroll | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncBackscroll]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncBackscroll:
+        self._scroll = await self._open()
+        return self._scroll
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._scroll is not None:
+            await self._scroll.close()
+
+
+async def _each(steps: list[Callable[[], Awaitable[None]]]) -> None:
+    while steps:
+        await steps.pop(0)()
+
+
+def _nothing() -> None:
+    """There is nothing to stop."""
