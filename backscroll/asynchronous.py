@@ -6,10 +6,9 @@ There is no second copy of anything: each method hands the one of the same name 
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from backscroll.bootstrap import Backscroll, settings_for
 from backscroll.domain.audit import Audit, no_audit
@@ -17,9 +16,13 @@ from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.limits import Batches
 from backscroll.domain.ports import Redactor
 from backscroll.infrastructure.bridge import carried_out, finished
-from backscroll.infrastructure.engine import create_async_engine
+from backscroll.infrastructure.engine import create_async_engine, require_async
 from backscroll.infrastructure.settings import Settings
 from backscroll.infrastructure.worker import LoopWorker
+
+if TYPE_CHECKING:
+    # Not to be had without greenlet; and whoever lacks that can still import everything.
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,7 +59,7 @@ class AsyncBackscroll:
     @classmethod
     def open(
         cls,
-        target: str | AsyncEngine | Settings | None = None,
+        target: "str | AsyncEngine | Settings | None" = None,
         *,
         settings: Settings | None = None,
         migrate: bool = True,
@@ -73,23 +76,24 @@ class AsyncBackscroll:
     @classmethod
     async def _opened(
         cls,
-        target: str | AsyncEngine | Settings | None,
+        target: "str | AsyncEngine | Settings | None",
         given: Settings | None,
         migrate: bool,
         redactor: Redactor | None,
         audit: Audit,
     ) -> Self:
+        require_async()
+        from sqlalchemy.ext.asyncio import AsyncEngine
+
         if isinstance(target, sa.Engine):
             raise InvalidRequest("an engine that is not for event loops is for Backscroll: give an AsyncEngine")
-        own = not isinstance(target, AsyncEngine)
-        settings = settings_for(target.sync_engine if isinstance(target, AsyncEngine) else target, given)
-        engine = (
-            target
-            if isinstance(target, AsyncEngine)
-            else create_async_engine(
+        if isinstance(target, AsyncEngine):
+            settings, engine, own = settings_for(target.sync_engine, given), target, False
+        else:
+            settings, own = settings_for(target, given), True
+            engine = create_async_engine(
                 settings.database_url, busy_timeout=settings.busy_timeout, synchronous=settings.synchronous
             )
-        )
         dispose = (engine.dispose,) if own else ()
         try:
             scroll, worker = await carried_out(
@@ -127,11 +131,13 @@ class AsyncBackscroll:
     prune = _awaited(Backscroll.prune)
     import_transcripts = _awaited(Backscroll.import_transcripts)
 
-    def using(self, host: AsyncConnection | AsyncSession) -> "AsyncBackscroll":
+    def using(self, host: "AsyncConnection | AsyncSession") -> "AsyncBackscroll":
         """A facade that works inside the open transaction of the host's connection or session, begun if there is none.
 
         As `Backscroll.using`; one call at a time, as with everything that uses a connection.
         """
+        from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+
         if isinstance(host, AsyncSession):
             return AsyncBackscroll(self._scroll.using(host.sync_session))
         if not isinstance(host, AsyncConnection):

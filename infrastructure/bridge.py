@@ -98,18 +98,23 @@ def checkpoint() -> None:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Lets a cancellation take effect at once inside: for what only waits, and tidies up after itself."""
+def interruptible(allowed: bool = True) -> Iterator[None]:
+    """Lets a cancellation take effect at once inside: for what only waits, and tidies up after itself.
+
+    Inside that, `interruptible(False)` is for a part that does not tidy up; what is noted there waits for the next
+    checkpoint.
+    """
     call = _call_here()
     if call is None:
         yield
         return
-    checkpoint()
-    call.interruptible = True
+    if allowed:
+        checkpoint()
+    before, call.interruptible = call.interruptible, allowed
     try:
         yield
     finally:
-        call.interruptible = False
+        call.interruptible = before
 
 
 def pause(dialect: sa.Dialect, seconds: float) -> None:

@@ -47,15 +47,8 @@ def create_engine(url: str, *, busy_timeout: float, synchronous: str) -> sa.Engi
 def create_async_engine(url: str, *, busy_timeout: float, synchronous: str) -> "AsyncEngine":
     """An engine of our own for event loops, as `create_engine` makes one; whatever driver `url` names, aiosqlite's.
 
-    Raises `StoreUnavailable` also where the packages for it are missing.
+    Raises `StoreUnavailable` for a bad URL.
     """
-    try:
-        for needed in ("aiosqlite", "greenlet"):
-            import_module(needed)
-    except ImportError as error:
-        raise StoreUnavailable(
-            f"AsyncBackscroll needs the package {error.name}: pip install 'backscroll[async]'"
-        ) from error
     from sqlalchemy.ext import asyncio
 
     with _readable():
@@ -63,7 +56,25 @@ def create_async_engine(url: str, *, busy_timeout: float, synchronous: str) -> "
         pool = sa.pool.AsyncAdaptedQueuePool if _in_memory(parsed) else None
         engine = asyncio.create_async_engine(parsed, **_options(pool, busy_timeout))
     _configure(engine.sync_engine, synchronous, log=pool is None)
+
+    @event.listens_for(engine.sync_engine, "do_connect")
+    def _connect(dialect: sa.Dialect, record: object, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        # Interrupted, aiosqlite would let go of a connection without closing it.
+        with bridge.interruptible(False):
+            return dialect.connect(*args, **kwargs)
+
     return engine
+
+
+def require_async() -> None:
+    """Raises `StoreUnavailable` unless the packages are there that a store on an event loop needs."""
+    for needed in ("aiosqlite", "greenlet"):
+        try:
+            import_module(needed)
+        except ImportError as error:
+            raise StoreUnavailable(
+                f"AsyncBackscroll needs the package {needed}: pip install 'backscroll[async]'"
+            ) from error
 
 
 @contextmanager
@@ -117,6 +128,7 @@ def begun(engine: sa.Engine, *, writing: bool) -> Iterator[sa.Connection]:
         with bridge.interruptible():
             connection = engine.connect()
         try:
+            bridge.checkpoint()
             connection.begin()
             _say_begin(connection, writing=writing)
             yield connection

@@ -41,6 +41,8 @@ class SqlUnitOfWork:
 
     def commit(self) -> None:
         """Makes the changes durable (inside a host's transaction: hands them to it)."""
+        # Here and not in the commit, past which nothing can be called off any more.
+        self._session.flush()
         bridge.checkpoint()
         self._session.commit()
 
