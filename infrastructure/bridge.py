@@ -11,7 +11,7 @@ The work asks its connection's dialect whether it is on a loop; none of this con
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
@@ -97,19 +97,23 @@ def checkpoint() -> None:
         raise asyncio.CancelledError
 
 
-@contextmanager
-def interruptible(allowed: bool = True) -> Iterator[None]:
-    """Lets a cancellation take effect at once inside: for what only waits, and tidies up after itself.
+def interruptible() -> AbstractContextManager[None]:
+    """Lets a cancellation take effect at once inside: for what only waits, and tidies up after itself."""
+    checkpoint()
+    return _interruptible(True)
 
-    Inside that, `interruptible(False)` is for a part that does not tidy up; what is noted there waits for the next
-    checkpoint.
-    """
+
+def uninterrupted() -> AbstractContextManager[None]:
+    """Inside `interruptible`, a part that does not tidy up: what is noted there waits for the next checkpoint."""
+    return _interruptible(False)
+
+
+@contextmanager
+def _interruptible(allowed: bool) -> Iterator[None]:
     call = _call_here()
     if call is None:
         yield
         return
-    if allowed:
-        checkpoint()
     before, call.interruptible = call.interruptible, allowed
     try:
         yield

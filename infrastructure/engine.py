@@ -60,7 +60,7 @@ def create_async_engine(url: str, *, busy_timeout: float, synchronous: str) -> "
     @event.listens_for(engine.sync_engine, "do_connect")
     def _connect(dialect: sa.Dialect, record: object, args: list[Any], kwargs: dict[str, Any]) -> Any:
         # Interrupted, aiosqlite would let go of a connection without closing it.
-        with bridge.interruptible(False):
+        with bridge.uninterrupted():
             return dialect.connect(*args, **kwargs)
 
     return engine
