@@ -3,7 +3,8 @@
 There is no second copy of anything: each method hands the one of the same name to `bridge.carried_out`.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -37,7 +38,7 @@ def _awaited(
 
     @wraps(method)
     async def call(self: "AsyncBackscroll", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await carried_out(partial(method, self._scroll, *args, **kwargs))
+        return await carried_out(partial(method, self._scroll, *args, **kwargs), self._calls)
 
     return call
 
@@ -52,9 +53,13 @@ class AsyncBackscroll:
     else as soon as its transaction is undone or, if its commit was on the way, done.
     """
 
-    def __init__(self, scroll: Backscroll, at_close: tuple[Callable[[], Awaitable[None]], ...] = ()) -> None:
+    def __init__(
+        self, scroll: Backscroll, worker: LoopWorker | None = None, own_engine: "AsyncEngine | None" = None
+    ) -> None:
         self._scroll = scroll
-        self._at_close = list(at_close)
+        self._worker = worker
+        self._own_engine = own_engine
+        self._calls: set[asyncio.Task[Any]] = set()
 
     @classmethod
     def open(
@@ -88,13 +93,12 @@ class AsyncBackscroll:
         if isinstance(target, sa.Engine):
             raise InvalidRequest("an engine that is not for event loops is for Backscroll: give an AsyncEngine")
         if isinstance(target, AsyncEngine):
-            settings, engine, own = settings_for(target.sync_engine, given), target, False
+            settings, engine, own = settings_for(target.sync_engine, given), target, None
         else:
-            settings, own = settings_for(target, given), True
-            engine = create_async_engine(
+            settings = settings_for(target, given)
+            engine = own = create_async_engine(
                 settings.database_url, busy_timeout=settings.busy_timeout, synchronous=settings.synchronous
             )
-        dispose = (engine.dispose,) if own else ()
         try:
             scroll, worker = await carried_out(
                 lambda: Backscroll.over(
@@ -108,9 +112,10 @@ class AsyncBackscroll:
                 )
             )
         except BaseException:
-            await finished(_each(list(dispose)), _nothing)
+            if own is not None:
+                await finished(own.dispose(), _nothing)
             raise
-        return cls(scroll, (worker.close, *dispose))
+        return cls(scroll, worker, own)
 
     ensure_session = _awaited(Backscroll.ensure_session)
     append = _awaited(Backscroll.append)
@@ -147,8 +152,21 @@ class AsyncBackscroll:
         return AsyncBackscroll(self._scroll.using(host.sync_connection))
 
     async def close(self) -> None:
-        """Ends the background work and closes the connections that this facade opened; a second call does nothing."""
-        await finished(_each(self._at_close), _nothing)
+        """Ends the background work and closes the connections that this facade opened; a second call does nothing.
+
+        It waits for the transactions that are on their way; what comes later is refused with `StoreUnavailable`.
+        """
+        await finished(self._ended(), _nothing)
+
+    async def _ended(self) -> None:
+        if self._worker is not None:
+            await self._worker.close()
+        self._scroll.close()
+        while self._calls:
+            await asyncio.wait(set(self._calls))
+        engine, self._own_engine = self._own_engine, None
+        if engine is not None:
+            await engine.dispose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -178,11 +196,6 @@ class Opening:
     ) -> None:
         if self._scroll is not None:
             await self._scroll.close()
-
-
-async def _each(steps: list[Callable[[], Awaitable[None]]]) -> None:
-    while steps:
-        await steps.pop(0)()
 
 
 def _nothing() -> None:

@@ -109,7 +109,7 @@ class Backscroll(Facade):
             for close in at_close:
                 close()
             raise
-        scroll._at_close = [worker.close, *at_close]
+        scroll._at_close = [worker.close, *scroll._at_close, *at_close]
         return scroll
 
     @classmethod
@@ -136,7 +136,9 @@ class Backscroll(Facade):
         store = EngineStore(engine, options)
         worker = background(Indexing(store, _now, new_id, batches).work)
         wake = worker.wake if settings.background_reindex else _leave_pending
-        return cls(store, _Wiring(settings, redactor or PatternRedactor(), audit, options, batches), wake), worker
+        scroll = cls(store, _Wiring(settings, redactor or PatternRedactor(), audit, options, batches), wake)
+        scroll._at_close = [store.close]
+        return scroll, worker
 
     def using(self, host: sa.Connection | orm.Session) -> "Backscroll":
         """A facade that works inside the open transaction of the host's connection or session, begun if there is none.
@@ -156,7 +158,10 @@ class Backscroll(Facade):
         return Backscroll(ConnectionStore(connected, self._wiring.options), self._wiring, self._on_pending)
 
     def close(self) -> None:
-        """Ends the background work and closes the connections that this facade opened; a second call does nothing."""
+        """Ends the background work and closes the connections that this facade opened; a second call does nothing.
+
+        What is called later is refused with `StoreUnavailable`.
+        """
         while self._at_close:
             self._at_close.pop(0)()
 

@@ -69,13 +69,19 @@ async def finished(work: Coroutine[Any, Any, T], on_cancel: Callable[[], None]) 
     return task.result()
 
 
-async def carried_out(work: Callable[[], T]) -> T:
-    """Does synchronous `work` on this event loop, which goes on while the work waits for the database."""
+async def carried_out(work: Callable[[], T], among: set[asyncio.Task[Any]] | None = None) -> T:
+    """Does synchronous `work` on this event loop, which goes on while the work waits for the database.
+
+    While it is on its way its task is `among` the others, for somebody who must wait for the last of them.
+    """
     call = _Call()
 
     async def body() -> T:
-        call.task = asyncio.current_task()
+        call.task = task = asyncio.current_task()
         _calls.set(call)
+        if among is not None and task is not None:
+            among.add(task)
+            task.add_done_callback(among.discard)
         return await greenlet_spawn(work)
 
     return await finished(body(), call.cancel)

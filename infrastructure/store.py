@@ -8,7 +8,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import exc, orm
 
-from backscroll.domain.errors import InvalidRequest
+from backscroll.domain.errors import InvalidRequest, StoreUnavailable
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import bridge
 from backscroll.infrastructure.engine import begun, ensure_begun, translated
@@ -54,11 +54,16 @@ class EngineStore:
         self._engine = engine
         self._options = options
         self._turn = bridge.Turn(options.patience)
+        self._closed = False
+
+    def close(self) -> None:
+        """Refuses every further unit of work with `StoreUnavailable`; those on their way go on."""
+        self._closed = True
 
     @contextmanager
     def reading(self) -> Iterator[SqlUnitOfWork]:
         """A unit of work on one snapshot, which never takes the write lock."""
-        with begun(self._engine, writing=False) as connection, self._unit(connection) as unit:
+        with self._begun(writing=False) as connection, self._unit(connection) as unit:
             yield unit
 
     @contextmanager
@@ -66,7 +71,7 @@ class EngineStore:
         """A unit of work that holds the write lock from its beginning."""
         with (
             self._turn.taken(self._engine.dialect),
-            begun(self._engine, writing=True) as connection,
+            self._begun(writing=True) as connection,
             self._unit(connection) as unit,
         ):
             yield unit
@@ -77,7 +82,7 @@ class EngineStore:
 
     def size(self) -> int:
         """The database's size in bytes, with its write-ahead log."""
-        with begun(self._engine, writing=False) as connection:
+        with self._begun(writing=False) as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             page_size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
             file = connection.exec_driver_sql("SELECT file FROM pragma_database_list WHERE name = 'main'").scalar()
@@ -96,6 +101,12 @@ class EngineStore:
                 cursor.close()
             finally:
                 pooled.close()
+
+    def _begun(self, *, writing: bool) -> AbstractContextManager[sa.Connection]:
+        if self._closed:
+            # An engine would simply connect again, and nobody would close that.
+            raise StoreUnavailable("this store is closed")
+        return begun(self._engine, writing=writing)
 
     def _unit(self, connection: sa.Connection) -> AbstractContextManager[SqlUnitOfWork]:
         return _unit(connection, "control_fully", self._options)

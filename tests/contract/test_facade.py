@@ -343,10 +343,17 @@ def test_opening_something_else_is_refused(kind: Kind) -> None:
             kind.open(wrong)
 
 
-def test_closing_twice_does_nothing(kind: Kind) -> None:
-    scroll = kind.open()
+def test_a_closed_facade_refuses_everything_but_to_be_closed_again(kind: Kind) -> None:
+    scroll = stored(kind.open())
     scroll.close()
     scroll.close()
+    for call in (
+        lambda: scroll.append(KEY, "user", "x"),
+        lambda: scroll.search("granite", requester=OPERATOR),
+        lambda: scroll.maintain(),
+    ):
+        with pytest.raises(StoreUnavailable, match="closed"):
+            call()
 
 
 # Inside the host's transaction.

@@ -239,12 +239,12 @@ def three(number: int) -> list[NewMessage]:
     return [NewMessage("user", f"batch{number} word{n}", message_id=f"b{number}x{n}") for n in range(3)]
 
 
-@pytest.mark.parametrize("everything", [False, True], ids=["the call", "every task, as when a loop ends"])
-@pytest.mark.parametrize("where", ["file", "memory"])
+@pytest.mark.parametrize(
+    ("where", "everything"),
+    [("file", False), ("memory", False), ("file", True)],
+    ids=["file", "memory", "every task is cancelled, as when a loop ends"],
+)
 def test_a_call_cancelled_at_any_point_stores_all_or_nothing(where: str, everything: bool, store_path: Path) -> None:
-    if everything and where == "memory":
-        pytest.skip("a database in memory ends with its loop")
-
     async def main() -> None:
         path = store_path if where == "file" else None
         async with host_engine(path) as engine, AsyncBackscroll.open(engine) as scroll:
@@ -663,6 +663,23 @@ def test_closing_leaves_no_thread_file_or_warning(store_path: Path) -> None:
         assert open_files(store_path)
         assert scroll.search("granite", requester=OPERATOR).hits
     assert open_files(store_path) == []
+
+
+def test_closing_waits_for_what_is_on_its_way_and_refuses_what_comes_later(store_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncBackscroll.open(settings(store_path)) as scroll:
+            await scroll.ensure_session(KEY)
+            calls = [asyncio.create_task(scroll.append(KEY, "user", "x", message_id=f"m{n}")) for n in range(30)]
+            await calls[0]
+        assert open_files(store_path) == []
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        refused = [result for result in results if isinstance(result, BaseException)]
+        assert {(type(error), str(error)) for error in refused} == {(StoreUnavailable, "this store is closed")}
+        with opened(store_path) as plain:
+            assert plain.history(KEY, requester=OPERATOR).total == 30 - len(refused)
+        assert open_files(store_path) == []
+
+    asyncio.run(main())
 
 
 def test_a_hosts_connection_stays_open_and_usable_when_the_facade_closes(store_path: Path) -> None:
