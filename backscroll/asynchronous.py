@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import sqlalchemy as sa
 
-from backscroll.bootstrap import Backscroll, settings_for
+from backscroll.bootstrap import Backscroll, built_over, settings_for
 from backscroll.domain.audit import Audit, no_audit
 from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.limits import Batches
@@ -101,7 +101,8 @@ class AsyncBackscroll:
             )
         try:
             scroll, worker = await carried_out(
-                lambda: Backscroll.over(
+                lambda: built_over(
+                    Backscroll,
                     engine.sync_engine,
                     settings,
                     LoopWorker,

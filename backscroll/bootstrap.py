@@ -44,6 +44,7 @@ class _Wiring:
     batches: Batches
 
 
+AnyBackscroll = TypeVar("AnyBackscroll", bound="Backscroll")
 AnyWorker = TypeVar("AnyWorker", Worker, LoopWorker)
 
 
@@ -104,41 +105,13 @@ class Backscroll(Facade):
             )
             at_close = [engine.dispose]
         try:
-            scroll, worker = cls.over(engine, settings, Worker, migrate=migrate, redactor=redactor, audit=audit)
+            scroll, worker = built_over(cls, engine, settings, Worker, migrate=migrate, redactor=redactor, audit=audit)
         except BaseException:
             for close in at_close:
                 close()
             raise
         scroll._at_close = [worker.close, *scroll._at_close, *at_close]
         return scroll
-
-    @classmethod
-    def over(
-        cls,
-        engine: sa.Engine,
-        settings: Settings,
-        background: Callable[[Work], AnyWorker],
-        *,
-        migrate: bool,
-        redactor: Redactor | None,
-        audit: Audit,
-        batches: Batches = USUAL_BATCHES,
-    ) -> tuple[Self, AnyWorker]:
-        """A facade over an engine that somebody else closes, and the worker of `background` that it wakes."""
-        _prepare(engine, upgrade=migrate)
-        options = StoreOptions(
-            rank_bound=settings.rank_bound,
-            inline_reindex_limit=settings.inline_reindex_limit,
-            new_id=new_id,
-            clock=_now,
-            patience=settings.busy_timeout,
-        )
-        store = EngineStore(engine, options)
-        worker = background(Indexing(store, _now, new_id, batches).work)
-        wake = worker.wake if settings.background_reindex else _leave_pending
-        scroll = cls(store, _Wiring(settings, redactor or PatternRedactor(), audit, options, batches), wake)
-        scroll._at_close = [store.close]
-        return scroll, worker
 
     def using(self, host: sa.Connection | orm.Session) -> "Backscroll":
         """A facade that works inside the open transaction of the host's connection or session, begun if there is none.
@@ -172,6 +145,34 @@ class Backscroll(Facade):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def built_over(
+    kind: type[AnyBackscroll],
+    engine: sa.Engine,
+    settings: Settings,
+    background: Callable[[Work], AnyWorker],
+    *,
+    migrate: bool,
+    redactor: Redactor | None,
+    audit: Audit,
+    batches: Batches = USUAL_BATCHES,
+) -> tuple[AnyBackscroll, AnyWorker]:
+    """A facade over an engine that somebody else closes, and the worker of `background` that it wakes."""
+    _prepare(engine, upgrade=migrate)
+    options = StoreOptions(
+        rank_bound=settings.rank_bound,
+        inline_reindex_limit=settings.inline_reindex_limit,
+        new_id=new_id,
+        clock=_now,
+        patience=settings.busy_timeout,
+    )
+    store = EngineStore(engine, options)
+    worker = background(Indexing(store, _now, new_id, batches).work)
+    wake = worker.wake if settings.background_reindex else _leave_pending
+    scroll = kind(store, _Wiring(settings, redactor or PatternRedactor(), audit, options, batches), wake)
+    scroll._at_close = [store.close]
+    return scroll, worker
 
 
 def store_file(url: str | None = None) -> Path | None:

@@ -1,6 +1,7 @@
 """Schema revisions, applied by Alembic on a given connection; no ini file, no logging set-up, any folder."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,15 +82,21 @@ def compile_options(connection: sa.Connection) -> set[str]:
 
 _ALEMBIC = threading.Lock()
 _LOOK_AGAIN = 0.01
+_PATIENCE = 60.0
+"""Seconds."""
 
 
 @contextmanager
 def _alone(connection: sa.Connection) -> Iterator[None]:
     """Alembic keeps what it works on in module globals: one store at a time, whatever thread or task asks.
 
-    Looked at again and again, since whoever holds the lock may need this very thread's event loop to go on.
+    Looked at again and again, since whoever holds the lock may need this very thread's event loop to go on; and not
+    for ever, since who asks may be what stops that loop. Raises `StoreUnavailable` then.
     """
+    end = time.monotonic() + _PATIENCE
     while not _ALEMBIC.acquire(blocking=False):
+        if time.monotonic() > end:
+            raise StoreUnavailable("another store has been migrated in this process for too long", locked=True)
         bridge.pause(connection.dialect, _LOOK_AGAIN)
     try:
         yield

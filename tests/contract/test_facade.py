@@ -557,7 +557,7 @@ def test_an_engine_of_the_hosts_is_neither_closed_nor_changed(filed: Kind, host:
 
 
 def public(kind: type) -> set[str]:
-    return {name for name in dir(kind) if not name.startswith("_")} - {"over"}
+    return {name for name in dir(kind) if not name.startswith("_")}
 
 
 def test_both_facades_have_the_same_methods_with_the_same_arguments_and_documentation() -> None:
