@@ -212,7 +212,7 @@ def test_a_session_with_several_engines_gives_its_connection(stored, host):
         id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
 
     with orm.Session(binds={Ticket: host}) as session:
-        with pytest.raises(InvalidRequest, match="session[.]connection"):
+        with pytest.raises(InvalidRequest, match="its connection"):
             stored.using(session).append(KEY, "user", "x")
         connection = session.connection(bind_arguments={"mapper": Ticket})
         stored.using(connection).append(KEY, "user", "basalt", message_id="m2")
