@@ -2,7 +2,7 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: test lint types layers check format bench demo lock
+.PHONY: test lint types layers check format docs docs-serve bench demo lock
 
 $(BIN)/pytest: requirements.lock pyproject.toml
 	python3 -m venv $(VENV)
@@ -28,6 +28,12 @@ check: lint types layers test
 format: $(BIN)/pytest
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(BIN)/pytest
+	$(BIN)/zensical build --clean --strict
+
+docs-serve: $(BIN)/pytest
+	$(BIN)/zensical serve --dev-addr 127.0.0.1:8000
 
 bench: $(BIN)/pytest
 	$(BIN)/python benchmarks/core.py --quick

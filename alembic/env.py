@@ -5,17 +5,19 @@ import os
 import sqlalchemy as sa
 
 from alembic import context
+from backscroll.infrastructure.comparing import include_in_ours
 from backscroll.infrastructure.engine import begun, create_engine
-from backscroll.infrastructure.migrate import is_ours
+from backscroll.infrastructure.migrate import rename_stamp
 from backscroll.infrastructure.rows import VERSION_TABLE, Row
 
 
 def run(connection: sa.Connection) -> None:
+    rename_stamp(connection)
     context.configure(
         connection=connection,
         target_metadata=Row.metadata,
         version_table=VERSION_TABLE,
-        include_name=is_ours,
+        include_name=include_in_ours,
         render_as_batch=True,
         transaction_per_migration=False,
     )

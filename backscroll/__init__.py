@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         to_json,
     )
     from backscroll.domain.visibility import Requester, Visibility
+    from backscroll.infrastructure.comparing import include_name, include_object
+    from backscroll.infrastructure.migrate import migrate, version_location
     from backscroll.infrastructure.redaction import NoRedactor, PatternRedactor
     from backscroll.infrastructure.settings import Settings
 
@@ -95,6 +97,14 @@ _HOMES = {
     "domain.visibility": (
         "Requester",
         "Visibility",
+    ),
+    "infrastructure.comparing": (
+        "include_name",
+        "include_object",
+    ),
+    "infrastructure.migrate": (
+        "migrate",
+        "version_location",
     ),
     "infrastructure.redaction": (
         "NoRedactor",
@@ -160,5 +170,9 @@ __all__ = [
     "ToolResultPart",
     "Transcript",
     "Visibility",
+    "include_name",
+    "include_object",
+    "migrate",
     "to_json",
+    "version_location",
 ]

@@ -53,7 +53,11 @@ def _now() -> datetime:
 
 
 class Backscroll(Facade):
-    """A store of conversations. Open one with `Backscroll.open`."""
+    """A store of conversations. Open one with `Backscroll.open`; leaving its `with` block closes it.
+
+    Every method may raise `InvalidRequest` for an argument outside its bounds and `StoreUnavailable` when the
+    database cannot be used; a refused write leaves nothing behind.
+    """
 
     def __init__(self, store: Store, wiring: _Wiring, on_pending: Callable[[], None]) -> None:
         super().__init__(
@@ -92,7 +96,10 @@ class Backscroll(Facade):
             redactor: finds the secrets to be masked; the built-in patterns if left out.
             audit: is told of every read, answered or refused, before the answer is given.
 
-        Raises `StoreUnavailable` when the database cannot be used, and `InvalidRequest` for a setting that is wrong.
+        Raises:
+            StoreUnavailable: the database cannot be used.
+            InvalidRequest: a setting is wrong.
+            SchemaOutdated: the schema is not this release's, and may not be brought up to date.
         """
         settings = settings_for(target, settings)
         if isinstance(target, sa.Engine):

@@ -1,5 +1,8 @@
 """A corpus of conversations, the same on every machine: sessions of four agents, drawn from a seeded generator.
 
+Two sessions in five are spawned by another one: most by the latest of the sessions that spawn many, so that trees of
+about twenty sessions arise, some by the first session of all, whose tree grows with the corpus.
+
 Words follow Zipf's law: some English ones, some with accents, and many made of syllables. Between them stand
 identifiers, paths and numbers. One message in twenty is in Chinese, Japanese or Thai, without spaces between words.
 Assistants call tools, whose output stands between the messages.
@@ -16,6 +19,10 @@ AGENTS = ("main", "research", "coder", "support")
 SESSION_LENGTH = 50
 """Messages in a session, in the middle; lengths spread from 2 to eight times as many."""
 
+_SPAWNING = 40
+"""One session in so many is one that spawns many."""
+_FIRST_SPAWNS = 0.02
+"""The share of sessions that the first one spawned."""
 _VOCABULARY = 40_000
 _ACCENTED_FROM = 600
 """The rank of the first word with an accent."""
@@ -69,6 +76,7 @@ class Conversation:
     session_key: str
     agent_id: str
     messages: list[Said]
+    spawned_by: str | None = None
 
 
 class Corpus:
@@ -81,6 +89,9 @@ class Corpus:
         self._random = random.Random(seed)
         self._sessions = 0
         self._said = 0
+        self._first: str | None = None
+        self._spawning: str | None = None
+        self._latest: list[str] = []
         words = _ENGLISH.split()
         syllables = random.Random(seed + 1)
         known = set(words)
@@ -117,9 +128,15 @@ class Corpus:
         while messages > 0:
             length = min(messages, int(SESSION_LENGTH * min(self._random.lognormvariate(-0.15, 0.8), 8)) + 2)
             messages -= length
-            yield self.conversation(length)
+            spawned_by = self._parent()
+            one = self.conversation(length, spawned_by)
+            self._first = self._first or one.session_key
+            if self._sessions % _SPAWNING == 1:
+                self._spawning = one.session_key
+            self._latest = [*self._latest[-19:], one.session_key]
+            yield one
 
-    def conversation(self, length: int) -> Conversation:
+    def conversation(self, length: int, spawned_by: str | None = None) -> Conversation:
         """One session of so many messages."""
         self._sessions += 1
         agent = self._random.choices(AGENTS, (8, 4, 2, 1))[0]
@@ -127,7 +144,16 @@ class Corpus:
         turns = self.turns()
         while len(said) < length:
             said.append(next(turns))
-        return Conversation(f"agent:{agent}:bench:{self._sessions}", agent, said)
+        kind = "bench" if spawned_by is None else "subagent"
+        return Conversation(f"agent:{agent}:{kind}:{self._sessions}", agent, said, spawned_by)
+
+    def _parent(self) -> str | None:
+        chance = self._random.random()
+        if chance < _FIRST_SPAWNS:
+            return self._first
+        if chance < 0.35 and self._sessions % _SPAWNING:
+            return self._spawning
+        return self._random.choice(self._latest) if self._latest and chance > 0.95 else None
 
     def turns(self) -> Iterator[Said]:
         """Messages that follow each other, without end: a question, some tool calls, an answer."""

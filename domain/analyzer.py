@@ -12,7 +12,8 @@ References: Unicode Standard Annex #15 (normalization forms), The Unicode Standa
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
@@ -107,9 +108,22 @@ def _in_canonical_order(heap: re.Match[str]) -> str:
 
 def search_text(text: str) -> str | None:
     """What the index must hold instead of `text`; None when the index's own folding of `text` is the same."""
-    if text.isascii() or _NATIVE.fullmatch(text):
-        return None
-    return fold(text)
+    return None if is_native(text) else fold(text)
+
+
+def is_native(text: str) -> bool:
+    """Whether the index's own folding of `text` is the same as ours; each of its letters then folds by itself."""
+    return text.isascii() or _NATIVE.fullmatch(text) is not None
+
+
+@cache
+def spellings() -> Mapping[str, str]:
+    """The small letters that native text may have for each folded one, where there are several."""
+    found: dict[str, str] = {}
+    for char in map(chr, range(0x1F00)):
+        if char == char.lower() and is_native(char) and (folded := fold(char)) != " ":
+            found[folded] = found.get(folded, "") + char
+    return {folded: chars for folded, chars in found.items() if len(chars) > 1}
 
 
 def terms(text: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from backscroll.domain.visibility import Requester
 
 
 class Action(StrEnum):
-    """What was asked for."""
+    """What was asked for: `search`, `history` or `sessions`."""
 
     SEARCH = "search"
     HISTORY = "history"
@@ -20,9 +20,11 @@ class Action(StrEnum):
 class AuditEvent:
     """One read, answered or refused.
 
-    `query` is what was searched; `session_key`, `session_id` and `message_id` are what was asked for by name;
-    `shown` holds the keys of the sessions that the answer tells of. `refused`: the session asked for does not exist
-    or may not be seen.
+    Attributes:
+        query: what was searched.
+        session_key: the session that was asked for by name; so with `session_id` and `message_id`.
+        shown: the keys of the sessions that the answer tells of.
+        refused: the session asked for does not exist or may not be seen.
     """
 
     action: Action

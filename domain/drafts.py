@@ -28,6 +28,8 @@ def checked_time(value: object, what: str) -> datetime:
         raise InvalidRequest(f"{what} must be a datetime, not {type(value).__name__}")
     if value.tzinfo is None or value.utcoffset() is None:
         raise InvalidRequest(f"{what} must carry a time zone")
+    if value.tzinfo is UTC:
+        return value
     try:
         return value.astimezone(UTC)
     except OverflowError as error:
@@ -62,21 +64,25 @@ class Draft:
     created_at: datetime | None
     metadata: dict[str, object]
 
-    def message(self, session_id: str, message_id: str, now: datetime) -> Message:
-        """The message, before it has a place in its tree."""
+    def message(
+        self, session_id: str, message_id: str, now: datetime, parent_id: str | None = None, depth: int = 1
+    ) -> Message:
+        """The message, as the one behind `parent_id` on the active path."""
         return Message(
             message_id=message_id,
             session_id=session_id,
             role=self.role,
             parts=self.parts,
             created_at=self.created_at or now,
+            parent_id=parent_id,
+            depth=depth,
             metadata=self.metadata,
         )
 
 
 def drafted(value: object) -> Draft:
     """The checked form of a `NewMessage` or of a mapping with its fields; raises `InvalidRequest`."""
-    if isinstance(value, Mapping):
+    if not isinstance(value, NewMessage) and isinstance(value, Mapping):
         if not _NEEDED <= value.keys() <= _ALLOWED:
             raise InvalidRequest(f"a message needs role and content, and may have {', '.join(_FIELDS[2:])}")
         value = NewMessage(**value)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from backscroll.domain.analyzer import tokens
 from backscroll.domain.graphemes import boundary_after, boundary_before
+from backscroll.domain.occurrences import occurrences
 from backscroll.domain.query import Query
 from backscroll.domain.redaction import Span, masked, merged
 
@@ -23,7 +23,7 @@ class Excerpt:
 def excerpt(text: str, query: Query, secrets: Iterable[Span], longest: int) -> Excerpt:
     """The `longest` characters of `text` in which most of the query's phrases meet, with `secrets` masked."""
     hidden = masked(text, secrets)
-    found = [(*hidden.moved(start, end), number) for start, end, number in query.occurrences(list(tokens(text)))]
+    found = [(*hidden.moved(start, end), number) for start, end, number in occurrences(query, text)]
     shown = hidden.text
     if len(shown) <= longest:
         return Excerpt(shown, tuple(merged((start, end) for start, end, _ in found)))

@@ -20,7 +20,7 @@ class Limits:
     history_bytes: int = 80 * 1024
     listed_sessions: int = 50
     listed_sessions_max: int = 500
-    rank_bound: int = 2_000
+    rank_bound: int = 500
     inline_reindex_limit: int = 500
 
 

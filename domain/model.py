@@ -1,7 +1,7 @@
 """The entities: sessions, transcripts, messages, branches and resets, all immutable values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -9,7 +9,7 @@ from backscroll.domain.parts import Part, text_of
 
 
 class Role(StrEnum):
-    """Who speaks in a message."""
+    """Who speaks in a message: `user`, `assistant`, `system` or `tool`."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -22,7 +22,7 @@ SPOKEN = frozenset({Role.USER, Role.ASSISTANT})
 
 
 class SessionKind(StrEnum):
-    """What a session is for."""
+    """What a session is for: `main`, `direct`, `group`, `subagent`, `acp`, `cron`, `hook` or `other`."""
 
     MAIN = "main"
     DIRECT = "direct"
@@ -35,7 +35,7 @@ class SessionKind(StrEnum):
 
 
 class ResetReason(StrEnum):
-    """Why a session was reset."""
+    """Why a session was reset: `new`, `reset`, `idle`, `daily` or `manual`."""
 
     NEW = "new"
     RESET = "reset"
@@ -76,8 +76,9 @@ class Transcript:
 class Message:
     """One message of a transcript.
 
-    `depth` counts the messages from the root of the tree to this one, itself included (the first has 1);
-    `active` tells whether it lies on the active path.
+    Attributes:
+        depth: the messages from the root of the tree to this one, itself included: the first has 1.
+        active: whether it lies on the active path.
     """
 
     message_id: str
@@ -95,6 +96,12 @@ class Message:
         """What was said: the text parts alone."""
         return text_of(self.parts)
 
+    def placed(self, parent_id: str | None, depth: int, *, active: bool) -> "Message":
+        """The message at that place of its tree: itself if it stands there."""
+        if (self.parent_id, self.depth, self.active) == (parent_id, depth, active):
+            return self
+        return replace(self, parent_id=parent_id, depth=depth, active=active)
+
     def same_content(self, other: "Message") -> bool:
         """Whether both say the same in the same role, whatever their place and time."""
         return self.role == other.role and self.parts == other.parts
@@ -102,7 +109,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A line of messages from the root to `head` (None while nothing is in it); `depth` is the line's length."""
+    """A line of messages from the root to a head.
+
+    Attributes:
+        head: the last message's id; None while the line is empty.
+        depth: the line's length in messages.
+        active: whether it is the branch that `append` continues.
+    """
 
     branch_id: str
     session_id: str
@@ -114,10 +127,16 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """A boundary behind the message `after` (None: before the first), which lies at `depth`.
+    """A boundary on a line of messages, or the start of a new transcript.
 
-    With `first_kept`, the user and assistant messages from there on stay in view; `kept` counts them. A rotating
-    reset starts the transcript `session_id` and names the one it left in `previous_session_id`.
+    Attributes:
+        session_id: the transcript that the boundary is in, or that a rotating reset started.
+        after: the message that it stands behind; None: before the first.
+        depth: that message's depth.
+        first_kept: the message from which on user and assistant messages stay in view.
+        kept: how many these are.
+        active: whether it lies on the active path.
+        previous_session_id: the transcript that a rotating reset left.
     """
 
     reset_id: str

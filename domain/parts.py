@@ -5,7 +5,7 @@ The JSON form is the one a host may pass in, the one pages print and the one the
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from backscroll.domain.errors import InvalidRequest
@@ -62,7 +62,10 @@ class AttachmentPart:
 
 
 Part = TextPart | ReasoningPart | ToolCallPart | ToolResultPart | AttachmentPart
+"""One piece of a message."""
+
 Content = str | Sequence[Part | Mapping[str, object]]
+"""What a message may be given as: text, or a sequence of parts or of their JSON form."""
 
 _KINDS: dict[str, type[Part]] = {
     kind.type: kind for kind in (TextPart, ReasoningPart, ToolCallPart, ToolResultPart, AttachmentPart)
@@ -115,26 +118,29 @@ def parts_of(content: object) -> tuple[Part, ...]:
 
 def text_of(parts: Iterable[Part]) -> str:
     """What was said: the text parts, joined by an empty line."""
+    # One part of text is what nearly every message is.
+    if type(parts) is tuple and len(parts) == 1 and isinstance(parts[0], TextPart):
+        return parts[0].text
     return TEXT_SEPARATOR.join(part.text for part in parts if isinstance(part, TextPart))
 
 
 def _cleaned(part: object) -> Part:
-    """The same part with only storable strings in it."""
+    """The same part if it holds only storable strings, else one that does."""
     if not isinstance(part, Part):
         raise InvalidRequest(f"a part must be one of {', '.join(_KINDS)}, not {type(part).__name__}")
-    values: dict[str, object] = {}
+    cleaned: dict[str, object] = {}
     for name in _FIELDS[type(part)]:
         value = getattr(part, name)
         if name == "is_error":
             if not isinstance(value, bool):
                 raise InvalidRequest(f"{part.type}.is_error must be a bool, not {type(value).__name__}")
         elif isinstance(value, str):
-            value = storable(value)
+            if (clean := storable(value)) is not value:
+                cleaned[name] = clean
         elif (
             value is not None
             or name in ("text", "arguments", "media_type")
             or (name == "name" and isinstance(part, ToolCallPart))
         ):
             raise InvalidRequest(f"{part.type}.{name} must be a string, not {type(value).__name__}")
-        values[name] = value
-    return type(part)(**values)  # type: ignore[arg-type]
+    return replace(part, **cleaned) if cleaned else part  # type: ignore[arg-type]

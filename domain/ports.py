@@ -91,6 +91,10 @@ class Messages(Protocol):
         """Where the session's current transcript is being written."""
         ...
 
+    def visible_line(self, session_key: str, session_id: str | None, scope: Scope) -> Line | None:
+        """Where that transcript of the session (None: the current one) is being written, if it is in `scope`."""
+        ...
+
     def find(self, session_id: str, message_id: str) -> Message | None:
         """One message, on the active path or off it."""
         ...
@@ -175,10 +179,14 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A message that matches, with its session's key and its score (higher is better)."""
+    """A message that matches: where it stands, what it says, and its score (higher is better)."""
 
     session_key: str
-    message: Message
+    session_id: str
+    message_id: str
+    role: Role
+    created_at: datetime
+    text: str
     score: float
 
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from backscroll.domain.analyzer import Token, terms
+from backscroll.domain.analyzer import terms
 from backscroll.domain.errors import EmptyQuery, InvalidRequest
 from backscroll.domain.text import storable
 
@@ -59,26 +59,3 @@ class Query:
             # The last phrase is the one completed, also when the same word stands earlier in the query.
             distinct = [phrase for phrase in distinct if phrase != last] + [last]
         return cls(tuple(distinct), match)
-
-    def occurrences(self, tokens: list[Token]) -> list[tuple[int, int, int]]:
-        """Where the phrases occur: (start, end, number of the phrase), in the order of their starts."""
-        found: list[tuple[int, int, int]] = []
-        words = [token.text for token in tokens]
-        whole = self.phrases[:-1] if self.match is Match.PREFIX else self.phrases
-        # By first word and length: hundreds of phrases that begin alike are then one look-up at each place.
-        begun: dict[str, dict[int, dict[tuple[str, ...], int]]] = {}
-        for number, phrase in enumerate(whole):
-            begun.setdefault(phrase[0], {}).setdefault(len(phrase), {})[phrase] = number
-        for index, word in enumerate(words):
-            for length, phrases in begun.get(word, {}).items():
-                if (met := phrases.get(tuple(words[index : index + length]))) is not None:
-                    found.append((tokens[index].start, tokens[index + length - 1].end, met))
-        if self.match is Match.PREFIX:
-            *stem, beginning = self.phrases[-1]
-            found += [
-                (tokens[index - len(stem)].start, tokens[index].end, len(whole))
-                for index in range(len(stem), len(words))
-                if words[index].startswith(beginning) and words[index - len(stem) : index] == stem
-            ]
-            found.sort()
-        return found

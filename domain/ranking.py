@@ -1,49 +1,46 @@
-"""How well messages answer a query, judged by those messages alone.
+"""How well messages answer a query: BM25, with the constants and the formula of SQLite's FTS5.
 
-BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009) with its usual k1 = 1.2
-and b = 0.75. Every statistic comes from messages that the requester may see, so that a score never depends on others.
-Lengths are counted in characters.
+BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009) with k1 = 1.2 and
+b = 0.75; FTS5's form of it is in https://sqlite.org/fts5.html#the_bm25_function. Lengths are counted in tokens.
 """
 
 import math
-import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from backscroll.domain.analyzer import JOINT, fold
-from backscroll.domain.query import Match, Query
+from backscroll.domain.occurrences import counts
+from backscroll.domain.query import Query
 
 _K1 = 1.2
 _B = 0.75
+_LEAST = 1e-6
 
 
-def bm25(query: Query, texts: Sequence[str], frequencies: Sequence[int], ceiling: int) -> list[float]:
-    """A score for each of the `texts`, higher is better.
+class Ranked(NamedTuple):
+    """What of a message decides its rank: its text, its `search_text`, and its length in tokens."""
 
-    `frequencies` says in how many visible messages each phrase of the query occurs, counted up to `ceiling`.
-    """
-    if not texts:
-        return []
-    patterns = [_pattern(phrase, prefix=_is_prefix(query, place)) for place, phrase in enumerate(query.phrases)]
-    weights = [math.log(1 + (ceiling + 0.5) / (min(count, ceiling) + 0.5)) for count in frequencies]
-    average = sum(map(len, texts)) / len(texts) or 1.0
-    return [_score(fold(text), len(text) / average, patterns, weights) for text in texts]
+    text: str
+    search_text: str | None
+    length: int
 
 
-def _score(folded: str, length: float, patterns: Sequence[re.Pattern[str]], weights: Sequence[float]) -> float:
-    dampening = _K1 * (1 - _B + _B * length)
-    total = 0.0
-    for pattern, weight in zip(patterns, weights, strict=True):
-        count = len(pattern.findall(folded))
-        total += weight * count * (_K1 + 1) / (count + dampening)
-    return total
+def weight(total: int, count: int) -> float:
+    """How much a phrase weighs that stands in `count` of `total` messages, as FTS5 has it."""
+    return max(math.log((max(total - count, 0) + 0.5) / (count + 0.5)), _LEAST)
 
 
-def _is_prefix(query: Query, place: int) -> bool:
-    return query.match is Match.PREFIX and place == len(query.phrases) - 1
+def capped_weight(ceiling: int, count: int) -> float:
+    """How much a phrase weighs whose messages were counted up to `ceiling`, of a total that nobody counted."""
+    return math.log(1 + (ceiling + 0.5) / (min(count, ceiling) + 0.5))
 
 
-def _pattern(phrase: Sequence[str], *, prefix: bool) -> re.Pattern[str]:
-    """Finds a phrase in folded text, in which spaces and joints stand between tokens and nothing else."""
-    gap = f"[ {JOINT}]+"
-    end = "" if prefix else f"(?![^ {JOINT}])"
-    return re.compile(f"(?<![^ {JOINT}])" + gap.join(map(re.escape, phrase)) + end)
+def bm25(query: Query, found: Sequence[Ranked], weights: Sequence[float], average: float) -> list[float]:
+    """A score for each message found, higher is better, given each phrase's weight and the average length."""
+    scores = []
+    for text, search_text, length in found:
+        dampening = _K1 * (1 - _B + _B * length / average)
+        total = 0.0
+        for count, one in zip(counts(query, text, search_text), weights, strict=True):
+            total += one * (count * (_K1 + 1) / (count + dampening))
+        scores.append(total)
+    return scores

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
+from types import NoneType
 
 from backscroll.domain.model import Role, SessionKind
 from backscroll.domain.parts import Part, part_to_dict
@@ -12,6 +13,9 @@ from backscroll.domain.parts import Part, part_to_dict
 
 def to_json(value: object) -> object:
     """A result as plain JSON data: dataclasses become objects, times ISO 8601 strings."""
+    # What most values are comes first: a page has thousands of them.
+    if type(value) in _PLAIN:
+        return value
     match value:
         case StrEnum():
             return str(value)
@@ -28,6 +32,9 @@ def to_json(value: object) -> object:
     return {name: to_json(getattr(value, name)) for name in _names(type(value))}  # type: ignore[arg-type]
 
 
+_PLAIN = frozenset((str, int, float, bool, NoneType))
+
+
 @cache
 def _names(kind: type) -> tuple[str, ...]:
     return tuple(item.name for item in fields(kind))
@@ -35,7 +42,14 @@ def _names(kind: type) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One message found. `score`: higher is better. `highlights`: the matches' (start, end) in the excerpt."""
+    """One message found. Session key, session id and message id are what `history` reopens it by.
+
+    Attributes:
+        timestamp: when it was said, in UTC.
+        excerpt: a piece of its text around the match, secrets masked.
+        score: higher is better; scores of different searches cannot be compared.
+        highlights: the matches' places in the excerpt, as (start, end) in characters.
+    """
 
     session_key: str
     session_id: str
@@ -49,8 +63,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPage:
-    """The best hits. `indexing`: some visible transcript waits for its index, so that more may match soon.
-    `truncated`: more messages match, or hits were dropped to bound the answer's size."""
+    """The best hits.
+
+    Attributes:
+        indexing: some visible transcript waits for its index, so that more may match soon.
+        truncated: more messages match, or hits were dropped to bound the answer's size.
+    """
 
     hits: tuple[Hit, ...] = ()
     indexing: bool = False
@@ -59,7 +77,12 @@ class SearchPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryMessage:
-    """A message as it is shown: redacted, and `truncated` when its text or parts were shortened."""
+    """A message as it is shown, secrets masked.
+
+    Attributes:
+        timestamp: when it was said, in UTC.
+        truncated: its text or parts were shortened to bound the answer.
+    """
 
     message_id: str
     role: Role
@@ -73,9 +96,12 @@ class HistoryMessage:
 class HistoryPage:
     """Messages, oldest first.
 
-    `total` counts the messages of the view or interval that the page is cut from; `has_more` says that older ones
-    precede the page; `next_offset` asks for them (None after an anchor: page on with `before`). `truncated`: messages
-    or text were cut to bound the answer. `redacted`: some secret was masked.
+    Attributes:
+        total: the messages of the view or interval that the page is cut from.
+        has_more: older ones precede the page.
+        next_offset: the offset that asks for them (None after an anchor: page on with `before`).
+        truncated: messages or text were cut to bound the answer.
+        redacted: some secret was masked.
     """
 
     messages: tuple[HistoryMessage, ...] = ()
@@ -103,7 +129,14 @@ class SessionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReindexReport:
-    """What a reindexing did: transcripts brought up to date, index rows written and removed, failures by session id."""
+    """What a reindexing did.
+
+    Attributes:
+        transcripts: how many were brought up to date.
+        added: index rows written.
+        removed: index rows removed.
+        failed: the transcripts that could not be reindexed: session id and reason.
+    """
 
     transcripts: int = 0
     added: int = 0
@@ -113,7 +146,13 @@ class ReindexReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One disagreement: what is wrong, in which session (None: in the store as a whole), how many rows."""
+    """One disagreement.
+
+    Attributes:
+        what: what is wrong.
+        session_key: in which session; None: in the store as a whole.
+        rows: how many rows are wrong.
+    """
 
     what: str
     session_key: str | None = None
@@ -122,7 +161,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexReport:
-    """Whether index and transcripts agree. Pending transcripts are counted, and are no disagreement."""
+    """Whether index and transcripts agree.
+
+    Attributes:
+        ok: they do.
+        messages: messages stored.
+        indexed: messages in the index.
+        pending: transcripts that wait for their index; no disagreement.
+        problems: what disagrees.
+    """
 
     ok: bool
     messages: int = 0
@@ -150,7 +197,13 @@ class PruneReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportProblem:
-    """Something in a file that was not taken over, with the line's number (None: the file as a whole)."""
+    """Something in a file that was not taken over.
+
+    Attributes:
+        file: the file's path.
+        line: the line's number, from 1; None: the file as a whole.
+        what: what is wrong with it.
+    """
 
     file: str
     line: int | None
@@ -159,8 +212,17 @@ class ImportProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import did. `sessions`: transcripts met; `messages`: newly stored; `known`: already stored;
-    `skipped`: records that are no messages; `bad`: lines that could not be read, listed in `problems`."""
+    """What an import did.
+
+    Attributes:
+        files: files read.
+        sessions: transcripts met.
+        messages: messages newly stored.
+        known: messages that were stored already.
+        skipped: records that are no messages.
+        bad: lines that could not be read.
+        problems: what went wrong, the first 1,000 of it.
+    """
 
     files: int = 0
     sessions: int = 0

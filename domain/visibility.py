@@ -14,7 +14,7 @@ from backscroll.domain.text import checked_name
 
 
 class Visibility(StrEnum):
-    """How far a requester sees, from its own session alone to every session."""
+    """How far a requester sees: `self` (its own session alone), `tree`, `agent` or `all`."""
 
     SELF = "self"
     TREE = "tree"
@@ -39,10 +39,12 @@ class Tree(StrEnum):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Requester:
-    """On whose behalf a read happens.
+    """On whose behalf a read happens. The trusted host itself reads as `Requester.operator()`.
 
-    `session_key` is the session that asks; it need not be stored. `agent_id` is taken from the key or given (None: the
-    requester speaks for no agent). The trusted host itself reads as `Requester.operator()`.
+    Attributes:
+        session_key: the session that asks; it need not be stored. None for the operator.
+        agent_id: its agent, taken from the key or given; None: it speaks for no agent.
+        sandboxed: whether it sees no more than `sandbox_visibility` grants.
     """
 
     session_key: str | None
@@ -50,7 +52,11 @@ class Requester:
     sandboxed: bool
 
     def __init__(self, session_key: str, *, agent_id: str | None = None, sandboxed: bool = False) -> None:
-        """Raises `InvalidRequest` for a key that cannot be one, or an agent that contradicts it."""
+        """Checks what is given.
+
+        Raises:
+            InvalidRequest: the key cannot be one, or the agent contradicts it.
+        """
         key = checked_key(session_key, "the requester's session_key")
         named = agent_in_key(key)
         if agent_id is not None and named is not None and checked_name(agent_id, "agent_id") != named:

@@ -191,12 +191,16 @@ def _in_transaction(connection: sa.Connection) -> bool:
     return bool(getattr(connection.connection.driver_connection, "in_transaction", False))
 
 
-def ensure_begun(connection: sa.Connection) -> None:
-    """Sees to it that a host's connection really is inside a transaction, so that savepoints nest in it."""
+def ensure_begun(connection: sa.Connection, *, writing: bool = False) -> None:
+    """Sees to it that a host's connection really is inside a transaction, so that savepoints nest in it.
+
+    With `writing` one that begins here waits for the write lock at once.
+    """
     if not connection.in_transaction():
         connection.begin()
+    # Of another driver nobody knows, and it is left as it is.
     if connection.dialect.driver in _TELLING and not _in_transaction(connection):
-        connection.exec_driver_sql("BEGIN")
+        _say_begin(connection, writing=writing)
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from backscroll.domain.query import Match, Query
 
 INDEX = "backscroll_message_index"
 VIEW = "backscroll_indexed_messages"
+SIZES = INDEX + "_docsize"
+"""FTS5's own table of the lengths of the rows."""
 
 # As revision 0002 has it; marks count as letters, since in the Indic scripts they are the vowels.
 CREATE = f"""CREATE VIRTUAL TABLE {INDEX} USING fts5(
@@ -105,6 +107,46 @@ def merge_some(connection: sa.Connection, *, begin: bool) -> bool:
 def check(connection: sa.Connection) -> None:
     """FTS5's strict integrity check: the index against its content; raises `sa.exc.DatabaseError` on any difference."""
     connection.exec_driver_sql(f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('integrity-check', 1)")
+
+
+def tokens_in(size: bytes) -> int:
+    """The length of a row in tokens, from its entry in `SIZES`: a varint for each column."""
+    return sum(_varints(size)) if len(size) > _COLUMNS else sum(size)
+
+
+def totals(connection: sa.Connection) -> tuple[int, float]:
+    """How many rows the index holds, and how many tokens they have on average (1 where FTS5's record is damaged).
+
+    Source: the "averages record" of https://sqlite.org/src/file/ext/fts5/fts5_index.c.
+    """
+    record = connection.exec_driver_sql(f"SELECT block FROM {INDEX}_data WHERE id = 1").scalar()
+    rows, *tokens = _varints(record or b"\0")
+    return rows, (sum(tokens) / rows if rows else 0.0) or 1.0
+
+
+def count(connection: sa.Connection, expression: str) -> int:
+    """How many rows of the index match."""
+    statement = f"SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH ?"
+    return int(connection.exec_driver_sql(statement, (expression,)).scalar_one())
+
+
+def is_rare(connection: sa.Connection, query: Query, most: int) -> bool:
+    """Whether at most `most` rows of the index match."""
+    statement = f"SELECT count(*) FROM (SELECT 1 FROM {INDEX} WHERE {INDEX} MATCH ? LIMIT ?)"
+    return bool(connection.exec_driver_sql(statement, (match_expression(query), most + 1)).scalar_one() <= most)
+
+
+_COLUMNS = 2
+
+
+def _varints(data: bytes) -> list[int]:
+    """The numbers in a run of SQLite's variable-length integers, each below 2^56."""
+    numbers = [0]
+    for byte in data:
+        numbers[-1] = numbers[-1] << 7 | byte & 0x7F
+        if byte < 0x80:
+            numbers.append(0)
+    return numbers[:-1]
 
 
 def match_expression(query: Query, scope: Iterable[str] = (), agents: Iterable[str] = ()) -> str:

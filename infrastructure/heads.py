@@ -1,15 +1,19 @@
 """Where transcripts are being written: what an append must know, and nothing more."""
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from backscroll.domain.model import Branch, Line, Transcript
+from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.fts import scope_tokens
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.pages import PathReads, Place
 from backscroll.infrastructure.rows import AGENTS, BRANCHES, MESSAGES, SESSIONS, TRANSCRIPTS, ResetRow
+from backscroll.infrastructure.scopes import scope_sql
 
 BRANCH_ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_branches.active = 1")
 CURRENT: sa.ColumnElement[bool] = sa.literal_column("backscroll_transcripts.is_current = 1")
@@ -46,6 +50,7 @@ _BRANCH = (
     .select_from(BRANCHES.outerjoin(MESSAGES, MESSAGES.c.id == BRANCHES.c.head_pk))
     .where(BRANCHES.c.transcript_pk == sa.bindparam("transcript"), BRANCHES.c.branch_id == sa.bindparam("branch"))
 )
+LAST_KEY = f"SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES.name}'"
 _LINE = (
     sa.select(
         *(column for column in SESSIONS.c if column.name != "metadata"),
@@ -58,6 +63,7 @@ _LINE = (
         TRANSCRIPTS.c.reason,
         BRANCHES.c.branch_id,
         BRANCHES.c.created_at.label("branched_at"),
+        sa.literal_column(f"({LAST_KEY})").label("last_key"),
         *_HEAD,
     )
     .select_from(SESSIONS)
@@ -70,6 +76,14 @@ _LINE_OF_TRANSCRIPT = _LINE.where(TRANSCRIPTS.c.session_id == sa.bindparam("name
 _CURRENT_LINE = _LINE.where(SESSIONS.c.session_key == sa.bindparam("name"), CURRENT)
 
 
+@lru_cache(64)
+def _visible_line(condition: str, *, current: bool) -> sa.Select[*tuple[Any, ...]]:
+    """The line of a session whose key is `wanted`, if the condition, on sessions under the alias `s`, holds for it."""
+    allowed = f"EXISTS (SELECT 1 FROM backscroll_sessions AS s WHERE s.id = backscroll_sessions.id AND {condition})"
+    statement = _CURRENT_LINE if current else _LINE_OF_TRANSCRIPT
+    return statement.where(SESSIONS.c.session_key == sa.bindparam("wanted"), sa.text(allowed))
+
+
 def _head(row: sa.Row[*tuple[Any, ...]]) -> Head:
     return Head(row.branch_pk, row.reset_pk, Tip(row.head_pk, row.head, row.depth or 0, row.shown or 0))
 
@@ -80,6 +94,7 @@ class HeadReads(PathReads):
     def __init__(self, session: IndexedSession) -> None:
         super().__init__(session)
         self._heads: dict[tuple[str, str], Head] = {}
+        self._last_key: int | None = None
 
     def line(self, session_id: str) -> Line | None:
         """Where the transcript is being written."""
@@ -89,14 +104,24 @@ class HeadReads(PathReads):
         """Where the session's current transcript is being written."""
         return self._line(_CURRENT_LINE, session_key)
 
-    def _line(self, statement: sa.Select[*tuple[Any, ...]], name: str) -> Line | None:
-        row = self._session.connection().execute(statement, {"name": name}).first()
+    def visible_line(self, session_key: str, session_id: str | None, scope: Scope) -> Line | None:
+        """Where that transcript of the session (None: the current one) is being written, if it is in `scope`."""
+        allowed = scope_sql(self._session.connection(), scope)
+        statement = _visible_line(allowed.condition, current=session_id is None)
+        return self._line(statement, session_id or session_key, {**allowed.params, "wanted": session_key})
+
+    def _line(
+        self, statement: sa.Select[*tuple[Any, ...]], name: str, more: Mapping[str, object] | None = None
+    ) -> Line | None:
+        row = self._session.connection().execute(statement, {"name": name, **(more or {})}).first()
         if row is None:
             return None
         session_id = row.session_id
         scope = None if row.incognito else scope_tokens(row.id, row.agent_pk)
+        self._last_key = row.last_key or 0
         self._places[session_id] = Place(row.transcript_pk, scope)
         self._heads[session_id, row.branch_id] = head = _head(row)
+        self._shown[session_id, head.tip.depth] = head.tip.shown
         latest = self._session.get(ResetRow, head.reset_pk) if head.reset_pk is not None else None
         return Line(
             session=mapping.session(row, row.agent_id, session_id),

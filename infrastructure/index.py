@@ -8,22 +8,13 @@ import sqlalchemy as sa
 
 from backscroll.domain.model import Session
 from backscroll.domain.ports import Match, Progress, Reindexed, SearchRequest
-from backscroll.domain.query import Order
-from backscroll.domain.ranking import bm25
 from backscroll.domain.results import IndexReport, Problem
 from backscroll.domain.visibility import Scope
-from backscroll.infrastructure import checks, fts, mapping, pending
+from backscroll.infrastructure import checks, fts, pending
+from backscroll.infrastructure.candidates import best_matches
 from backscroll.infrastructure.hooks import IndexedSession
-from backscroll.infrastructure.matching import Matching, matching
-from backscroll.infrastructure.rows import MESSAGES, IndexStateRow, MessageRow, PendingRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.rows import IndexStateRow, MessageRow, PendingRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
-
-_FOUND = (
-    sa.select(*mapping.MESSAGE_COLUMNS, MESSAGES.c.id, SessionRow.session_key, TranscriptRow.session_id)
-    .join(TranscriptRow, TranscriptRow.id == MESSAGES.c.transcript_pk)
-    .join(SessionRow, SessionRow.id == TranscriptRow.session_pk)
-    .where(MESSAGES.c.id.in_(sa.bindparam("pks", expanding=True)))
-)
 
 _text = lru_cache(256)(sa.text)
 """A statement from its text; there are a few shapes, asked again and again."""
@@ -38,71 +29,7 @@ class SqlIndex:
 
     def search(self, request: SearchRequest) -> list[Match]:
         """The best `request.limit` matches in scope, best first."""
-        found = matching(self._session.connection(), request)
-        if found is None:
-            return []
-        # The index weighs words by all it holds, which would let a score tell of hidden messages.
-        everything = request.scope.admits_every_agent
-        scores = (self._ranked_by_index if everything else self._ranked_by_the_visible)(request, found)
-        rows = self._session.connection().execute(_FOUND, {"pks": list(scores)})
-        matches = {
-            row.id: Match(
-                session_key=row.session_key, message=mapping.message(row, row.session_id, None), score=scores[row.id]
-            )
-            for row in rows
-        }
-        return [matches[pk] for pk in scores]
-
-    def _candidates(self, request: SearchRequest) -> tuple[str, int]:
-        """Which matches are ranked: by time the newest that are asked for, else the last stored, up to a bound."""
-        if request.order is Order.NEWEST:
-            return "ORDER BY m.created_at DESC, m.id DESC LIMIT :bound", request.limit
-        return f"ORDER BY {fts.INDEX}.rowid DESC LIMIT :bound", self._rank_bound
-
-    def _ranked_by_index(self, request: SearchRequest, found: Matching) -> dict[int, float]:
-        """The best matches and their scores, as FTS5's own bm25 has them."""
-        order, bound = self._candidates(request)
-        if request.order is Order.NEWEST:
-            # Only the few that are shown are ranked.
-            statement = (
-                f"WITH candidate(id, created_at) AS MATERIALIZED (SELECT m.id, m.created_at {found.source} {order})"
-                f" SELECT c.id, {fts.INDEX}.rank FROM {fts.INDEX} CROSS JOIN candidate AS c ON c.id = {fts.INDEX}.rowid"
-                f" WHERE {fts.INDEX} MATCH :match AND {fts.INDEX}.rowid >= (SELECT min(id) FROM candidate)"
-                " ORDER BY c.created_at DESC, c.id DESC LIMIT :limit"
-            )
-        else:
-            # Ranked while they are met: a second pass would look for every phrase again.
-            statement = (
-                "WITH candidate(id, created_at, rank) AS MATERIALIZED"
-                f" (SELECT m.id, m.created_at, {fts.INDEX}.rank {found.source} {order})"
-                " SELECT id, rank FROM candidate ORDER BY rank, created_at DESC, id DESC LIMIT :limit"
-            )
-        params = {**found.params, "match": found.expression(request.query), "bound": bound, "limit": request.limit}
-        # FTS5 gives no rank where its own counts are damaged.
-        return {pk: -(rank or 0.0) for pk, rank in self._session.execute(_text(statement), params)}
-
-    def _ranked_by_the_visible(self, request: SearchRequest, found: Matching) -> dict[int, float]:
-        """The best matches and their scores, from what the requester may see alone."""
-        order, bound = self._candidates(request)
-        statement = _text(f"SELECT m.id, m.created_at, m.text {found.source} {order}")
-        params = {**found.params, "match": found.expression(request.query), "bound": bound}
-        rows = self._session.execute(statement, params).all()
-        if not rows:
-            return {}
-        # One phrase weighs the same in every match, however often it occurs.
-        several = len(request.query.phrases) > 1
-        counts = [self._frequency(found, phrase) if several else 1 for phrase in request.query.phrases]
-        scores = bm25(request.query, [row.text for row in rows], counts, self._rank_bound)
-        ranked = [(score, row.created_at, row.id) for score, row in zip(scores, rows, strict=True)]
-        if request.order is Order.RELEVANCE:
-            ranked.sort(reverse=True)
-        return {pk: score for score, _, pk in ranked[: request.limit]}
-
-    def _frequency(self, found: Matching, phrase: tuple[str, ...]) -> int:
-        """In how many visible messages a phrase occurs, counted up to the rank bound."""
-        statement = _text(f"SELECT count(*) FROM (SELECT 1 {found.source} LIMIT :bound)")
-        params = {**found.params, "match": found.alone(phrase), "bound": self._rank_bound}
-        return int(self._session.execute(statement, params).scalar_one())
+        return best_matches(self._session.connection(), request, self._rank_bound)
 
     def is_pending(self, scope: Scope, session: Session | None) -> bool:
         """Whether a transcript in scope (of that session, if one is given) waits to be reindexed."""

@@ -1,15 +1,17 @@
 """Between rows and domain objects, one explicit function for each direction and kind."""
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from backscroll.domain.model import Branch, Message, Reset, Session, Transcript
+from backscroll.domain.model import Branch, Message, Reset, Role, Session, Transcript
 from backscroll.domain.parts import TEXT_SEPARATOR, Part, TextPart, part_from_dict, part_to_dict
 from backscroll.domain.results import SessionSummary
 from backscroll.infrastructure.hooks import NewMessageRow
-from backscroll.infrastructure.rows import MESSAGES, BranchRow, ResetRow, SessionRow, TranscriptRow
-from backscroll.infrastructure.types import json_text, micros
+from backscroll.infrastructure.rows import BranchRow, ResetRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.types import from_micros, json_text, micros
 
 
 def packed(parts: tuple[Part, ...]) -> list[Any] | None:
@@ -19,10 +21,8 @@ def packed(parts: tuple[Part, ...]) -> list[Any] | None:
     return [len(part.text) if isinstance(part, TextPart) else part_to_dict(part) for part in parts]
 
 
-def unpacked(layout: list[Any] | None, text: str) -> tuple[Part, ...]:
-    """The parts again."""
-    if layout is None:
-        return (TextPart(text),)
+def unpacked(layout: list[Any], text: str) -> tuple[Part, ...]:
+    """The parts again, of a message that is not one text part."""
     parts: list[Part] = []
     at = 0
     for item in layout:
@@ -34,24 +34,23 @@ def unpacked(layout: list[Any] | None, text: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-MESSAGE_COLUMNS = tuple(
-    MESSAGES.c[name] for name in ("message_id", "depth", "role", "active", "created_at", "text", "parts", "metadata")
-)
+MESSAGE_COLUMNS = ("message_id", "depth", "role", "active", "created_at", "text", "parts", "metadata")
 """What a message is made from, beside its parent's id."""
 
 
-def message(row: sa.Row[*tuple[Any, ...]], session_id: str, parent_id: str | None) -> Message:
-    """The message of a row with the `MESSAGE_COLUMNS`."""
+def message(row: Sequence[Any], session_id: str) -> Message:
+    """The message of a row with the `MESSAGE_COLUMNS` and its parent's id, all as the database keeps them."""
+    message_id, depth, role, active, created_at, text, parts, metadata, parent_id = row
     return Message(
-        message_id=row.message_id,
+        message_id=message_id,
         session_id=session_id,
-        role=row.role,
-        parts=unpacked(row.parts, row.text),
-        created_at=row.created_at,
+        role=Role(role),
+        parts=(TextPart(text),) if parts is None else unpacked(json.loads(parts), text),
+        created_at=from_micros(created_at),
         parent_id=parent_id,
-        depth=row.depth,
-        active=row.active,
-        metadata=row.metadata or {},
+        depth=depth,
+        active=bool(active),
+        metadata={} if metadata is None else json.loads(metadata),
     )
 
 
@@ -61,19 +60,19 @@ def new_message(
     """A message as it is inserted, in the forms that the database keeps."""
     parts = packed(one.parts)
     return NewMessageRow(
-        id=pk,
-        transcript_pk=transcript_pk,
-        message_id=one.message_id,
-        parent_pk=parent_pk,
-        reset_pk=reset_pk,
-        depth=one.depth,
-        shown=shown,
-        role=one.role.value,
-        active=one.active,
-        created_at=micros(one.created_at),
-        text=one.text,
-        parts=None if parts is None else json_text(parts),
-        metadata=json_text(dict(one.metadata)) if one.metadata else None,
+        pk,
+        transcript_pk,
+        one.message_id,
+        parent_pk,
+        reset_pk,
+        one.depth,
+        shown,
+        one.role.value,
+        one.active,
+        micros(one.created_at),
+        one.text,
+        None if parts is None else json_text(parts),
+        json_text(dict(one.metadata)) if one.metadata else None,
     )
 
 

@@ -16,10 +16,12 @@ from backscroll.infrastructure.types import Json, micros
 class Matching:
     """The tables and conditions behind a SELECT of matching messages (`m`), with their parameters.
 
-    `tokens` and `agents` are the index tokens that narrow the match itself.
+    `anywhere` are those for all messages in scope, whatever else the request leaves out. `tokens` and `agents` are
+    the index tokens that narrow the match itself.
     """
 
     source: str
+    anywhere: str
     params: dict[str, object]
     tokens: tuple[str, ...]
     agents: tuple[str, ...]
@@ -35,6 +37,10 @@ class Matching:
 
 def matching(connection: sa.Connection, request: SearchRequest) -> Matching | None:
     """The messages that a request is about; None when no message can be."""
+    scope = request.scope
+    reaches_agents = request.session is None and not scope.admits_every_agent and (scope.same_agent or scope.others)
+    # A wide token is a long list to merge: of a few matches the sessions are quicker looked up.
+    looked_up = (reaches_agents or request.agents is not None) and fts.is_rare(connection, request.query, _FEW)
     conditions = ["m.active = 1"]
     params: dict[str, object] = {}
     by_session: list[str] = []
@@ -42,16 +48,16 @@ def matching(connection: sa.Connection, request: SearchRequest) -> Matching | No
         key = SessionRow.session_key == request.session.session_key
         tokens: list[str] | None = [f"s{connection.scalar(sa.select(SessionRow.id).where(key))}"]
     else:
-        tokens = narrow_tokens(connection, request.scope)
-        if tokens is None and not request.scope.admits_every_agent:
-            allowed = scope_sql(connection, request.scope)
+        tokens = None if reaches_agents and looked_up else narrow_tokens(connection, scope)
+        if tokens is None and not scope.admits_every_agent:
+            allowed = scope_sql(connection, scope)
             by_session.append(allowed.condition)
             params |= allowed.params
     agents: list[int] = []
     if request.agents is not None:
         names = sa.func.json_each(sa.literal(list(request.agents), Json)).table_valued("value")
         agents = list(connection.scalars(sa.select(AgentRow.id).where(AgentRow.agent_id.in_(sa.select(names.c.value)))))
-        if len(agents) > MOST_TOKENS:
+        if looked_up or len(agents) > MOST_TOKENS:
             by_session.append(f"s.agent_pk IN ({', '.join(map(str, agents))})")
     if tokens == [] or (request.agents is not None and not agents):
         return None
@@ -70,16 +76,17 @@ def matching(connection: sa.Connection, request: SearchRequest) -> Matching | No
             " AND m.depth BETWEEN :first AND :last)"
         )
         params |= {"left_out": session_id, "first": stretch.first, "last": stretch.last}
-    join = _SESSION if by_session else ""
     # From the index to the messages, never the other way round, whatever the planner may think.
-    source = (
-        f"FROM {fts.INDEX} CROSS JOIN backscroll_messages AS m ON m.id = {fts.INDEX}.rowid{join}"
-        f" WHERE {fts.INDEX} MATCH :match AND {' AND '.join(conditions + by_session)}"
-    )
-    few = agents if len(agents) <= MOST_TOKENS else []
-    return Matching(source, params, tuple(tokens or ()), tuple(f"a{pk}" for pk in few))
+    messages = f" CROSS JOIN backscroll_messages AS m ON m.id = {fts.INDEX}.rowid"
+    join = _SESSION if by_session else ""
+    source = f"FROM {fts.INDEX}{messages}{join} WHERE {' AND '.join([_MATCHES, *conditions, *by_session])}"
+    anywhere = f"FROM {fts.INDEX}{messages + join if by_session else ''} WHERE {' AND '.join([_MATCHES, *by_session])}"
+    listed = () if looked_up or len(agents) > MOST_TOKENS else tuple(f"a{pk}" for pk in agents)
+    return Matching(source, anywhere, params, tuple(tokens or ()), listed)
 
 
+_FEW = 100
+_MATCHES = f"{fts.INDEX} MATCH :match"
 _SESSION = (
     " CROSS JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk"
     " CROSS JOIN backscroll_sessions AS s ON s.id = t.session_pk"

@@ -1,72 +1,147 @@
-"""Schema revisions, applied by Alembic on a given connection; no ini file, no logging set-up, any folder."""
+"""Schema revisions: which one a store is at, and Alembic on a given connection; no ini file, no logging, any folder."""
 
+import re
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from backscroll.domain.errors import SchemaOutdated, StoreUnavailable
+from backscroll.domain.errors import InvalidRequest, SchemaOutdated, StoreUnavailable
 from backscroll.infrastructure import bridge
-from backscroll.infrastructure.engine import ensure_begun
+from backscroll.infrastructure.engine import ensure_begun, translated
 from backscroll.infrastructure.fts import INDEX
-from backscroll.infrastructure.rows import PREFIX, VERSION_TABLE
+from backscroll.infrastructure.rows import MESSAGES, VERSION_TABLE, Row
 
-KNOWN = ("0001", "0002")
+_OURS = re.compile(r"\d{4}_backscroll")
+"""The name of each revision: a host's environment may hold ours beside revisions of its own."""
+KNOWN = ("0001_backscroll", "0002_backscroll")
 """The revisions in order. Known without reading the scripts, so that opening a current store stays cheap."""
 HEAD = KNOWN[-1]
+_OLD_NAMES = {"0001": "0001_backscroll", "0002": "0002_backscroll"}
+"""What the first releases called these revisions, in stores that nobody has migrated since."""
+_HOSTS_VERSION_TABLE = "alembic_version"
 _FOLDER = Path(__file__).parent.parent
 # Beside this package lies "migrations"; a checkout reached by its real path has the same folder as "alembic".
 SCRIPTS = next(path for name in ("migrations", "alembic") if (path := _FOLDER / name).joinpath("env.py").exists())
 
 
-def is_ours(name: str | None, kind: str, parents: object) -> bool:  # noqa: ARG001 - Alembic's signature
-    """For Alembic's `include_name`: our ordinary tables, not a host's and not those that FTS5 keeps for itself."""
-    return kind != "table" or (name is not None and name.startswith(PREFIX) and not name.startswith(INDEX))
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a store's schema stands.
+
+    `own` tells that its history is kept in our version table, and not among the revisions of a host; `revision` is
+    None before the first one, and in a host's history where no version table names it.
+    """
+
+    revision: str | None
+    own: bool
+
+
+def migrate(connection: sa.Connection) -> None:
+    """Brings Backscroll's tables up to date, inside the transaction of a host's connection.
+
+    It never commits, and does nothing where they are up to date. In an `AsyncConnection` it is called through
+    `run_sync`. A failure leaves the transaction as it was.
+
+    Raises:
+        InvalidRequest: `connection` is no `sqlalchemy.Connection`.
+        SchemaOutdated: a newer release made the tables, or the host's own history holds our revisions.
+        StoreUnavailable: the database is locked, is not SQLite with FTS5, or refused a change.
+    """
+    if not isinstance(connection, sa.Connection):
+        raise InvalidRequest(f"connection must be a sqlalchemy.Connection, not {type(connection).__name__}")
+    with translated():
+        if connection.dialect.name != "sqlite":
+            raise StoreUnavailable(f"no storage for {connection.dialect.name!r} databases")
+        if revision(connection) != HEAD:
+            ensure_begun(connection, writing=True)
+            with connection.begin_nested():
+                upgrade(connection)
+
+
+def version_location() -> str:
+    """The folder of the revisions, for `version_locations` of a host whose own history is to hold them."""
+    return str(SCRIPTS / "versions")
 
 
 def revision(connection: sa.Connection) -> str | None:
-    """The revision that the store is at; None before the first one."""
-    if not sa.inspect(connection).has_table(VERSION_TABLE):
-        return None
-    return connection.scalar(sa.select(sa.column("version_num", sa.String)).select_from(sa.table(VERSION_TABLE)))
+    """The revision that the store is at; None before the first one, and where none is named."""
+    return standing(connection).revision
+
+
+def standing(connection: sa.Connection) -> Standing:
+    """Where the schema stands, by our version table, else the host's, else the tables themselves."""
+    tables = set(sa.inspect(connection).get_table_names())
+    if VERSION_TABLE in tables:
+        for name in _stamps(connection, VERSION_TABLE):
+            return Standing(_OLD_NAMES.get(name, name), own=True)
+    if MESSAGES.name not in tables:
+        return Standing(None, own=True)
+    if _HOSTS_VERSION_TABLE in tables:
+        for name in _stamps(connection, _HOSTS_VERSION_TABLE):
+            if _OURS.fullmatch(name):
+                return Standing(name, own=False)
+    # Alembic names no revision that another one depends on; and a host may call its version table as it likes.
+    return Standing(HEAD if _fits(connection, tables) else None, own=False)
 
 
 def require_current(connection: sa.Connection) -> None:
     """Raises `SchemaOutdated` unless the store is at this release's revision."""
-    found = revision(connection)
-    if found is not None and found not in KNOWN:
+    found = standing(connection)
+    if found.revision is not None and found.revision not in KNOWN:
         raise SchemaOutdated(
-            f"the store is at schema revision {found}, which this release does not know: it was written by a newer one"
+            f"the store is at schema revision {found.revision}, which this release does not know:"
+            " it was written by a newer one"
         )
-    if found != HEAD:
+    if found.revision != HEAD:
+        remedy = "run `backscroll migrate`" if found.own else "upgrade the host's own history, which holds it"
         raise SchemaOutdated(
-            f"the store is at schema revision {found or 'none'}, this release needs {HEAD}: run `backscroll migrate`"
+            f"the store is at schema revision {found.revision or 'none'}, this release needs {HEAD}: {remedy}"
         )
 
 
 def upgrade(connection: sa.Connection, to: str = "head") -> None:
     """Brings the schema to a revision, inside the connection's transaction.
 
-    Raises `StoreUnavailable` where SQLite has no FTS5.
+    Raises `StoreUnavailable` where SQLite has no FTS5, and `SchemaOutdated` for a newer store or a host's history.
     """
     from alembic import command
 
     require_fts5(connection)
     ensure_begun(connection)
-    with _alone(connection):
-        command.upgrade(_config(connection), to)
+    found = standing(connection)
+    if found.own and found.revision in (None, *KNOWN):
+        with _alone(connection):
+            command.upgrade(_config(connection), to)
+    else:
+        require_current(connection)
 
 
 def downgrade(connection: sa.Connection, to: str) -> None:
-    """Takes the schema back to a revision, inside the connection's transaction; transcripts stay."""
+    """Takes the schema back to a revision, inside the connection's transaction; transcripts stay.
+
+    Raises `InvalidRequest` in a host's history: there it is the host's to take back.
+    """
     from alembic import command
 
     ensure_begun(connection)
+    if not standing(connection).own:
+        raise InvalidRequest("the host's own history holds the schema's revisions: downgrade that")
     with _alone(connection):
         command.downgrade(_config(connection), to)
+
+
+def rename_stamp(connection: sa.Connection) -> None:
+    """Gives a store's revision the name that the scripts have now."""
+    if sa.inspect(connection).has_table(VERSION_TABLE):
+        for name in _OLD_NAMES.keys() & set(_stamps(connection, VERSION_TABLE)):
+            table = _version_table(VERSION_TABLE)
+            changed = sa.update(table).where(table.c.version_num == name).values(version_num=_OLD_NAMES[name])
+            connection.execute(changed)
 
 
 def require_fts5(connection: sa.Connection) -> None:
@@ -78,6 +153,23 @@ def require_fts5(connection: sa.Connection) -> None:
 def compile_options(connection: sa.Connection) -> set[str]:
     """What this SQLite library was built with."""
     return {name for (name,) in connection.exec_driver_sql("PRAGMA compile_options")}
+
+
+def _version_table(name: str) -> sa.TableClause:
+    return sa.table(name, sa.column("version_num", sa.String))
+
+
+def _stamps(connection: sa.Connection, table: str) -> list[str]:
+    return list(connection.scalars(sa.select(_version_table(table).c.version_num)))
+
+
+def _fits(connection: sa.Connection, tables: set[str]) -> bool:
+    """Whether the tables are those of this release, by name and column."""
+    inspector = sa.inspect(connection)
+    return {INDEX, *Row.metadata.tables} <= tables and all(
+        {column["name"] for column in inspector.get_columns(name)} == set(table.columns.keys())
+        for name, table in Row.metadata.tables.items()
+    )
 
 
 _ALEMBIC = threading.Lock()

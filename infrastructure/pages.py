@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -12,46 +12,40 @@ from backscroll.domain.paths import Stretch
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.fts import scope_tokens
 from backscroll.infrastructure.hooks import IndexedSession
-from backscroll.infrastructure.rows import MESSAGES, SESSIONS, TRANSCRIPTS, ResetRow
-from backscroll.infrastructure.types import Json
+from backscroll.infrastructure.rows import SESSIONS, TRANSCRIPTS, ResetRow
+from backscroll.infrastructure.types import json_text
 
 # Literally the condition of the partial indexes: a bound parameter would hide it from SQLite's planner.
 ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_messages.active = 1")
 RESET_ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_resets.active = 1")
 
-# Statements are made once: building one takes longer than running it.
-_PARENT = MESSAGES.alias("parent")
-_READ = (
-    sa.select(*mapping.MESSAGE_COLUMNS, _PARENT.c.message_id.label("parent_id"))
-    .select_from(MESSAGES.outerjoin(_PARENT, _PARENT.c.id == MESSAGES.c.parent_pk))
-    .where(MESSAGES.c.transcript_pk == sa.bindparam("transcript"))
-)
-_FIND = _READ.where(MESSAGES.c.message_id == sa.bindparam("message_id"))
+# As text, and read as plain tuples: making a statement or a row object takes longer than running the statement.
+_READ = f"""SELECT {", ".join(f"m.{name}" for name in mapping.MESSAGE_COLUMNS)}, p.message_id
+    FROM backscroll_messages AS m LEFT JOIN backscroll_messages AS p ON p.id = m.parent_pk
+    WHERE m.transcript_pk = :transcript"""
+_FIND = f"{_READ} AND m.message_id = :message_id"
 # One JSON parameter: an IN list would meet SQLite's limit on the number of variables.
-_KNOWN = _READ.where(
-    MESSAGES.c.message_id.in_(
-        sa.select(sa.func.json_each(sa.bindparam("message_ids", type_=Json)).table_valued("value").c.value)
-    )
-)
+_KNOWN = f"{_READ} AND m.message_id IN (SELECT value FROM json_each(:message_ids))"
 _MANY = 50
-_GREATEST_ID = f"SELECT max(message_id) FROM {MESSAGES.name} WHERE transcript_pk = ?"
-_SHOWN = sa.select(MESSAGES.c.shown).where(
-    MESSAGES.c.transcript_pk == sa.bindparam("transcript"), ON_PATH, MESSAGES.c.depth == sa.bindparam("depth")
-)
+_GREATEST_ID = "SELECT max(message_id) FROM backscroll_messages WHERE transcript_pk = ?"
+_SHOWN = "SELECT shown FROM backscroll_messages WHERE transcript_pk = ? AND active = 1 AND depth = ?"
 
 
 @cache
-def _window(*, roles: frozenset[Role], kept: bool, newest_first: bool) -> sa.Select[*tuple[Any, ...]]:
+def _window(*, roles: frozenset[Role], kept: bool, newest_first: bool) -> str:
     """A range of the active path; with `kept`, only what was spoken up to the depth of that name."""
-    statement = _READ.where(ON_PATH, MESSAGES.c.depth >= sa.bindparam("low"), MESSAGES.c.depth <= sa.bindparam("high"))
+    conditions = ["m.active = 1 AND m.depth >= :low AND m.depth <= :high"]
     if kept:
-        statement = statement.where(
-            sa.or_(MESSAGES.c.depth > sa.bindparam("kept"), MESSAGES.c.role.in_(sorted(SPOKEN)))
-        )
+        conditions.append(f"(m.depth > :kept OR {_one_of(SPOKEN)})")
     if len(roles) < len(Role):
-        statement = statement.where(MESSAGES.c.role.in_(sorted(roles)))
-    order = MESSAGES.c.depth.desc() if newest_first else MESSAGES.c.depth
-    return statement.order_by(order).limit(sa.bindparam("limit")).offset(sa.bindparam("offset"))
+        conditions.append(_one_of(roles))
+    order = "m.depth DESC" if newest_first else "m.depth"
+    return f"{_READ} AND {' AND '.join(conditions)} ORDER BY {order} LIMIT :limit OFFSET :offset"
+
+
+def _one_of(roles: frozenset[Role]) -> str:
+    listed = ", ".join(f"'{role}'" for role in sorted(roles))
+    return f"m.role IN ({listed})"
 
 
 _ALL = frozenset(Role)
@@ -78,6 +72,8 @@ class PathReads:
     def __init__(self, session: IndexedSession) -> None:
         self._session = session
         self._places: dict[str, Place] = {}
+        # Of messages on the active path, by session id and depth, met already in this unit of work.
+        self._shown: dict[tuple[str, int], int] = {}
 
     def find(self, session_id: str, message_id: str) -> Message | None:
         """One message, on the active path or off it."""
@@ -92,7 +88,7 @@ class PathReads:
             greatest = self._session.connection().exec_driver_sql(_GREATEST_ID, (place.pk,)).scalar()
             if greatest is None or min(message_ids) > greatest:
                 return {}
-        found = self._messages(_KNOWN, session_id, message_ids=list(message_ids))
+        found = self._messages(_KNOWN, session_id, message_ids=json_text(list(message_ids)))
         return {one.message_id: one for one in found}
 
     def interval_resets(self, session_id: str, depth: int) -> tuple[Reset | None, Reset | None]:
@@ -142,8 +138,11 @@ class PathReads:
     def _shown_at(self, session_id: str, depth: int) -> int:
         if depth <= 0:
             return 0
-        params = {"transcript": self._place(session_id).pk, "depth": depth}
-        return int(self._session.connection().execute(_SHOWN, params).scalar_one())
+        place = self._place(session_id)
+        if (session_id, depth) not in self._shown:
+            found = self._session.connection().exec_driver_sql(_SHOWN, (place.pk, depth))
+            self._shown[session_id, depth] = int(found.scalar_one())
+        return self._shown[session_id, depth]
 
     def _range(
         self,
@@ -163,10 +162,10 @@ class PathReads:
         statement = _window(roles=roles, kept=kept, newest_first=newest_first)
         return self._messages(statement, session_id, low=low, high=high, limit=limit, offset=offset, **more)
 
-    def _messages(self, statement: sa.Select[*tuple[Any, ...]], session_id: str, **params: object) -> list[Message]:
+    def _messages(self, statement: str, session_id: str, **params: object) -> list[Message]:
         params["transcript"] = self._place(session_id).pk
-        rows = self._session.connection().execute(statement, params)
-        return [mapping.message(row, session_id, row.parent_id) for row in rows]
+        rows = self._session.connection().exec_driver_sql(statement, params).all()
+        return [mapping.message(row, session_id) for row in rows]
 
     def _place(self, session_id: str) -> Place:
         place = self._places.get(session_id)

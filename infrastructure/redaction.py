@@ -41,8 +41,11 @@ class NoRedactor:
 class PatternRedactor:
     """Finds the secrets of the built-in patterns, and of a host's `extra` regular expressions.
 
-    Of an extra pattern with a group named `secret` only that group is masked, else the whole match. Raises
-    `InvalidRequest` for one that does not compile. The built-in patterns are linear; keep yours so.
+    Of an extra pattern with a group named `secret` only that group is masked, else the whole match. The built-in
+    patterns take time linear in the text; keep yours so.
+
+    Raises:
+        InvalidRequest: an extra pattern does not compile.
     """
 
     def __init__(self, extra: Sequence[str] = ()) -> None:

@@ -58,7 +58,7 @@ def admitted_agents(connection: sa.Connection, scope: Scope) -> list[int]:
     """The keys of the agents whose sessions are all in scope, each asked of the scope itself."""
     if scope.agent_id is None or not (scope.same_agent or scope.others):
         return []
-    rows = connection.execute(sa.select(AgentRow.id, AgentRow.agent_id))
+    rows = connection.exec_driver_sql(f"SELECT id, agent_id FROM {AgentRow.__tablename__}")
     return [pk for pk, agent_id in rows if scope.admits_agent(agent_id)]
 
 
@@ -73,7 +73,7 @@ def narrow_tokens(connection: sa.Connection, scope: Scope) -> list[str] | None:
     else:
         statement = _TREE.format(followed=_followed("c", scope))
     params = {"own_key": scope.own_key, "own_agent": scope.agent_id, "most": MOST_TOKENS + 2}
-    tokens += [f"s{pk}" for (pk,) in connection.execute(sa.text(statement), params)]
+    tokens += [f"s{pk}" for (pk,) in connection.exec_driver_sql(statement, params)]
     return tokens if len(tokens) <= MOST_TOKENS else None
 
 

@@ -59,7 +59,9 @@ class Settings(BaseSettings):
     agent_to_agent: AgentToAgentSettings = AgentToAgentSettings()
     sandbox_visibility: SandboxVisibility = SandboxVisibility.SPAWNED
     bounds: BoundsSettings = BoundsSettings()
-    rank_bound: int = Field(_USUAL.rank_bound, ge=25, description="newest matches that are ranked by relevance")
+    rank_bound: int = Field(
+        _USUAL.rank_bound, ge=25, description="matches up to which all are ranked; of more, the newest two fifths"
+    )
     inline_reindex_limit: int = Field(
         _USUAL.inline_reindex_limit, ge=0, description="messages that a rewind or switch reindexes in its transaction"
     )

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from backscroll.domain.model import SPOKEN, Branch, Message, Reset, Role
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import mapping
-from backscroll.infrastructure.heads import BRANCH_ON_PATH, HeadReads, Tip
+from backscroll.infrastructure.heads import BRANCH_ON_PATH, LAST_KEY, HeadReads, Tip
 from backscroll.infrastructure.hooks import OWN_STATEMENT, IndexedSession, NewMessageRow
 from backscroll.infrastructure.pages import ON_PATH, RESET_ON_PATH
 from backscroll.infrastructure.pending import mark_pending
@@ -40,17 +40,18 @@ class SqlMessages(HeadReads):
         place, head = self._place(branch.session_id), self._head(branch)
         connection = self._session.connection()
         # Keys are given here, not by the database, so that each message can name its parent before it is stored.
-        pk = connection.exec_driver_sql(_LAST_KEY).scalar() or 0
+        pk = connection.exec_driver_sql(LAST_KEY).scalar() or 0 if self._last_key is None else self._last_key
         tip = head.tip
         rows: list[NewMessageRow] = []
         stored: list[Message] = []
         for message in messages:
-            placed = replace(message, parent_id=tip.message_id, depth=tip.depth + 1, active=branch.active)
+            placed = message.placed(tip.message_id, tip.depth + 1, active=branch.active)
             pk, shown = pk + 1, tip.shown + (message.role is not Role.TOOL)
             rows.append(mapping.new_message(placed, pk, place.pk, tip.pk, head.reset_pk, shown))
             stored.append(placed)
             tip = Tip(pk, message.message_id, placed.depth, shown)
         self._session.insert_messages(rows, place.scope)
+        self._last_key = pk
         connection.exec_driver_sql(_MOVE_HEAD, (tip.pk, head.branch_pk))
         self._heads[branch.session_id, branch.branch_id] = head._replace(tip=tip)
         return stored
@@ -110,6 +111,7 @@ class SqlMessages(HeadReads):
 
     def activate(self, branch: Branch) -> Branch:
         """Makes the branch's line the active path, with the index following it now or, when much changes, later."""
+        self._shown.clear()
         pk, head = self._place(branch.session_id).pk, self._head(branch)
         joining, fork = self._climb(head.tip.pk)
         leaving = sa.and_(MessageRow.transcript_pk == pk, ON_PATH, MessageRow.depth > fork)
@@ -207,7 +209,6 @@ def _ids(pks: Sequence[int]) -> sa.ColumnElement[bool]:
     return MessageRow.id.in_(sa.select(values.c.value))
 
 
-_LAST_KEY = f"SELECT seq FROM sqlite_sequence WHERE name = '{MessageRow.__tablename__}'"
 _LEAVE_BRANCH = "UPDATE backscroll_branches SET active = 0 WHERE transcript_pk = ? AND active = 1"
 _TAKE_BRANCH = "UPDATE backscroll_branches SET active = 1 WHERE id = ?"
 _MOVE_HEAD = "UPDATE backscroll_branches SET head_pk = ? WHERE id = ?"

@@ -20,12 +20,17 @@ class UtcMicroseconds(sa.types.TypeDecorator[datetime]):
         return None if value is None else micros(value)
 
     def process_result_value(self, value: int | None, dialect: sa.Dialect) -> datetime | None:
-        return None if value is None else _EPOCH + timedelta(microseconds=value)
+        return None if value is None else from_micros(value)
 
 
 def micros(value: datetime) -> int:
     """Whole microseconds since 1970-01-01T00:00:00Z of an aware time; exact, without floating point."""
     return (value - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_micros(value: int) -> datetime:
+    """The aware time again."""
+    return _EPOCH + timedelta(microseconds=value)
 
 
 class Word(sa.types.TypeDecorator[Any]):

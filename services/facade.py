@@ -75,6 +75,8 @@ class Facade:
     ) -> Session:
         """The session named `key`, made if it is new.
 
+        What is given is taken over into a session that is stored already; what is left out stays.
+
         Args:
             key: 1 to 512 characters; `agent:<agent_id>:<rest>` names its agent itself.
             agent_id: the owner, needed for a key that names none; cannot change later.
@@ -84,8 +86,6 @@ class Facade:
             owner: key of the session that owns this one.
             incognito: whether it is kept from every index, list and other session; cannot change later.
             metadata: plain JSON data of the host's own.
-
-        What is given is taken over into a session that is stored already; what is left out stays.
         """
         return self._writing.ensure_session(
             key,
@@ -131,30 +131,43 @@ class Facade:
     def append_many(self, key: str, messages: Iterable[NewMessage | Mapping[str, object]]) -> list[Message]:
         """Stores messages in order in one transaction, all or none; each is a `NewMessage` or a mapping of its fields.
 
-        Raises what `append` raises.
+        Raises:
+            SessionNotFound: no session has that key.
+            MessageConflict: an id is stored with other content.
         """
         return self._writing.append(key, messages)
 
     def edit(self, key: str, message_id: str, content: Content) -> Message:
         """Changes in place what a message of the current transcript says (a streamed answer, say).
 
-        Raises `SessionNotFound`.
+        Raises:
+            SessionNotFound: no session has that key.
         """
         return self._writing.edit(key, message_id, content)
 
     def rewind(self, key: str, message_id: str) -> Branch:
         """Makes a message of the active path the head again. What followed stays stored on a branch of its own.
 
-        Raises `SessionNotFound`, and `RewindAcrossReset` for a message from before the latest reset.
+        Raises:
+            SessionNotFound: no session has that key.
+            RewindAcrossReset: the message is from before the latest reset.
         """
         return self._branching.rewind(key, message_id)
 
     def branches(self, key: str) -> list[Branch]:
-        """The branches of the session's current transcript, the active one first. Raises `SessionNotFound`."""
+        """The branches of the session's current transcript, the active one first.
+
+        Raises:
+            SessionNotFound: no session has that key.
+        """
         return self._branching.branches(key)
 
     def switch_branch(self, key: str, branch_id: str) -> Branch:
-        """Makes another branch the active one. Raises `SessionNotFound`."""
+        """Makes another branch the active one.
+
+        Raises:
+            SessionNotFound: no session has that key.
+        """
         return self._branching.switch_branch(key, branch_id)
 
     def reset(
@@ -175,7 +188,8 @@ class Facade:
             rotate: start a new, empty transcript under the same key instead of drawing a boundary in this one.
             new_session_id: the new transcript's id; made if left out.
 
-        Raises `SessionNotFound`.
+        Raises:
+            SessionNotFound: no session has that key.
         """
         return self._branching.reset(key, reason=reason, keep=keep, rotate=rotate, new_session_id=new_session_id)
 
@@ -320,6 +334,7 @@ class Facade:
             agent_id: the agent of sessions whose files name none.
             progress: is told bytes read and in all.
 
-        Raises `ImportFailed` when nothing there can be imported; single bad lines are reported instead.
+        Raises:
+            ImportFailed: nothing there can be imported; single bad lines are reported instead.
         """
         return self._importing.import_transcripts(path, format=format, agent_id=agent_id, progress=progress)

@@ -78,9 +78,10 @@ class Reading:
         return self._page(replace(page, total=total), cut, offset if named is None else None)
 
     def _visible_line(self, unit: UnitOfWork, key: str, session_id: str | None, requester: Requester) -> Line:
-        session = self._guard.session(unit, key, self._guard.scope(requester))
-        line = unit.messages.line(session_id or session.session_id)
-        if line is None or line.session.session_key != key:
+        scope = self._guard.scope(requester)
+        line = unit.messages.visible_line(key, session_id, scope)
+        if line is None:
+            self._guard.session(unit, key, scope)
             raise SessionMismatch
         return line
 

@@ -95,14 +95,13 @@ class Searching:
         return replace(page, hits=tuple(kept), truncated=page.truncated or cut)
 
     def _hit(self, found: FoundMessage, query: Query) -> Hit:
-        text = found.message.text
-        shown = excerpt(text, query, self._redactor.secrets(text), self._limits.excerpt_chars)
+        shown = excerpt(found.text, query, self._redactor.secrets(found.text), self._limits.excerpt_chars)
         return Hit(
             session_key=found.session_key,
-            session_id=found.message.session_id,
-            message_id=found.message.message_id,
-            role=found.message.role,
-            timestamp=found.message.created_at,
+            session_id=found.session_id,
+            message_id=found.message_id,
+            role=found.role,
+            timestamp=found.created_at,
             excerpt=shown.text,
             score=found.score,
             highlights=shown.highlights,

@@ -90,9 +90,13 @@ class Writing:
             unit.commit()
             return stored
 
-    def placed(self, draft: Draft, session_id: str) -> Message:
-        """A new message from a draft, with an id and a time."""
-        return draft.message(session_id, draft.message_id or self._new_id(), self._clock())
+    def placed(self, draft: Draft, branch: Branch, waiting: list[Message]) -> Message:
+        """A new message from a draft, with an id and a time, behind what already waits to be stored on the branch."""
+        parent_id = waiting[-1].message_id if waiting else branch.head
+        depth = branch.depth + len(waiting) + 1
+        return draft.message(
+            branch.session_id, draft.message_id or self._new_id(), self._clock(), parent_id=parent_id, depth=depth
+        )
 
     def now(self) -> datetime:
         """The present time."""
@@ -144,13 +148,13 @@ class _Appending:
             self._known = self._unit.messages.known(session_id, ids)
         order: list[str] = []
         for draft in drafts:
-            message = self._writing.placed(draft, session_id)
+            message = self._writing.placed(draft, self._branch, self._waiting)
             order.append(message.message_id)
             if (stored := self._known.get(message.message_id)) is not None:
                 if not stored.same_content(message):
                     raise MessageConflict(f"message {message.message_id!r} is stored with other content")
                 continue
-            if draft.parent_id is not None and draft.parent_id != self._head():
+            if draft.parent_id is not None and draft.parent_id != message.parent_id:
                 self._branch_off(draft.parent_id)
             self._waiting.append(message)
             self._known[message.message_id] = message
@@ -162,9 +166,6 @@ class _Appending:
             # What was stored earlier in this call may have left the active path since.
             self._known.update(self._unit.messages.known(session_id, order))
         return [self._known[message_id] for message_id in order]
-
-    def _head(self) -> str | None:
-        return self._waiting[-1].message_id if self._waiting else self._branch.head
 
     def _branch_off(self, parent_id: str) -> None:
         self._store()

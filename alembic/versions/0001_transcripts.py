@@ -1,15 +1,15 @@
 """Sessions, transcripts, messages, branches and resets, without an index.
 
-Revision: 0001, after: nothing
+Revision: 0001_backscroll, after: nothing
 """
 
 import sqlalchemy as sa
 
 from alembic import op
 
-revision = "0001"
+revision = "0001_backscroll"
 down_revision = None
-branch_labels = None
+branch_labels = ("backscroll",)
 depends_on = None
 
 NEVER_REUSED = {"sqlite_autoincrement": True}

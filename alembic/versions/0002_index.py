@@ -1,14 +1,14 @@
 """The full-text index. What is stored already stays pending: noted as one number, in the same time at any size.
 
-Revision: 0002, after: 0001
+Revision: 0002_backscroll, after: 0001_backscroll
 """
 
 import sqlalchemy as sa
 
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0002_backscroll"
+down_revision = "0001_backscroll"
 branch_labels = None
 depends_on = None
 

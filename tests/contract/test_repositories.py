@@ -466,7 +466,7 @@ def said(name: str, text: str, **fields: object) -> Message:
 
 def found(store: Store, asked: SearchRequest) -> list[str]:
     with store.reading() as unit:
-        return [one.message.message_id for one in unit.index.search(asked)]
+        return [one.message_id for one in unit.index.search(asked)]
 
 
 def test_the_index_follows_messages_in_their_own_transaction(store, session):
@@ -474,9 +474,9 @@ def test_the_index_follows_messages_in_their_own_transaction(store, session):
     with store.writing() as unit:
         unit.messages.extend(unit.messages.line(session.session_id).branch, [said("m1", f"{word} 评审")])
         (match,) = unit.index.search(request(f"{word} 评审"))
-        assert (match.session_key, match.message.message_id) == (session.session_key, "m1")
-        assert match.message.parts == (TextPart(f"{word} 评审"),)
-        unit.messages.replace(replace(match.message, parts=(TextPart("other"),)))
+        assert (match.session_key, match.message_id) == (session.session_key, "m1")
+        assert match.text == f"{word} 评审"
+        unit.messages.replace(replace(unit.messages.find(session.session_id, "m1"), parts=(TextPart("other"),)))
         assert unit.index.search(request(word)) == []
     assert found(store, request(word)) == []
 

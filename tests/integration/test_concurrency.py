@@ -331,6 +331,6 @@ def test_a_migration_waits_for_the_lock_and_leaves_nothing_half_done_without_it(
     engine.dispose()
     with write_lock(path), pytest.raises(StoreUnavailable, match="locked"):
         opened(path, busy_timeout=0)
-    assert raw(path, "SELECT version_num FROM backscroll_alembic_version") == [("0001",)]
+    assert raw(path, "SELECT version_num FROM backscroll_alembic_version") == [("0001_backscroll",)]
     with opened(path) as scroll:
         assert scroll.verify().ok

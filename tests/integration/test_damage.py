@@ -212,12 +212,13 @@ def test_a_lost_directory_of_the_index_is_found_by_what_it_no_longer_finds(store
 
 
 def test_counts_of_the_index_that_are_wrong_do_not_stop_a_search(path: Path) -> None:
-    """With fewer rows counted than a word is in (100 here) FTS5's bm25 is no number."""
+    """With fewer rows counted than a word is in (100 here) bm25's logarithm would have no value."""
     raw(path, f"UPDATE {INDEX}_data SET block = x'64880064' WHERE id = 1")
     with opened(path) as scroll:
         for match in ("all", "any"):
             page = scroll.search("granite", requester=OPERATOR, match=match)
-            assert [hit.score for hit in page.hits] == [0.0] * 10
+            assert len(page.hits) == 10
+            assert all(0 <= hit.score < 1e-3 for hit in page.hits)
         assert not scroll.verify().ok
         assert scroll.repair().ok
         assert whole(scroll)

@@ -133,7 +133,7 @@ def test_an_outdated_store_waits_for_the_lock_to_be_migrated(path: Path) -> None
     with locked(path), pytest.raises(StoreUnavailable, match="locked"):
         opened(path, busy_timeout=0.05)
     with closing(sqlite3.connect(path)) as plain:
-        assert plain.execute("SELECT version_num FROM backscroll_alembic_version").fetchall() == [("0001",)]
+        assert plain.execute("SELECT version_num FROM backscroll_alembic_version").fetchall() == [("0001_backscroll",)]
     with opened(path) as scroll:
         assert scroll.reindex().failed == ()
         assert scroll.verify().problems == ()

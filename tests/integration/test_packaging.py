@@ -27,7 +27,7 @@ FOLDERS = {
 LINKS = {"domain": "domain", "services": "services", "infrastructure": "infrastructure", "migrations": "alembic"}
 LEFT_BEHIND = shutil.ignore_patterns(
     *(".git", ".venv", "build", "dist", "site", "*.egg-info", "*_cache", "__pycache__", "*.db", "*.db-*", "*.whl"),
-    *(".hypothesis", ".benchmarks"),
+    *(".hypothesis", ".benchmarks", ".cache"),
 )
 
 USE = """
@@ -51,6 +51,22 @@ with Backscroll.open("sqlite:///elsewhere.db") as scroll:
     assert scroll.verify().ok
 with Backscroll.open("sqlite:///elsewhere.db", migrate=False):
     pass
+
+import asyncio
+import sqlalchemy as sa
+
+
+async def in_a_host():
+    engine = sa.create_engine("sqlite:///host.db")
+    for _ in range(2):
+        with engine.begin() as connection:
+            backscroll.migrate(connection)
+    Backscroll.open(engine, migrate=False).close()
+    engine.dispose()
+
+
+asyncio.run(in_a_host())
+assert Path(backscroll.version_location()).parent.parent == place
 """
 
 pytestmark = [
@@ -158,6 +174,7 @@ def test_installations_work_in_another_folder(built: Path, checkout: Path, tmp_p
     # The same environment, now with the checkout in the place of the wheel.
     run(python, "-m", "pip", "install", "-q", "--no-deps", "-e", checkout, cwd=work)
     (work / "elsewhere.db").unlink()
+    (work / "host.db").unlink()
     run(python, "-W", "error", "-c", USE, checkout, cwd=work)
     assert json.loads(run(command, "search", "ferry", "--json", cwd=work)) == found
 

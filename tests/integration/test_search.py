@@ -1,5 +1,6 @@
 """Finding: what matches, in which order, within which filters and bounds, and for whom."""
 
+import random
 import shutil
 from collections.abc import Iterable, Iterator
 from itertools import count
@@ -22,7 +23,9 @@ from backscroll import (
     Visibility,
 )
 from backscroll.domain.model import Session
+from backscroll.domain.query import Match, Query
 from backscroll.domain.visibility import AgentToAgent, SandboxVisibility, VisibilityPolicy
+from backscroll.infrastructure import fts
 from backscroll.infrastructure.engine import create_engine
 from backscroll.infrastructure.rows import SessionRow
 from backscroll.infrastructure.scopes import narrow_tokens, scope_sql
@@ -281,6 +284,37 @@ def test_the_rank_bound_ranks_the_newest_matches(open_store, operator):
     assert "u0" not in names(scroll.search("cobalt", requester=operator, limit=25))
     assert names(scroll.search("cobalt", requester=operator, limit=25))[0] == "u25"
     assert "u0" in names(scroll.search("cobalt", requester=operator, until=at(10), limit=25))
+
+
+def test_of_more_matches_than_are_all_ranked_the_newest_are(open_store, operator):
+    scroll = open_store(rank_bound=100)
+    texts = {f"u{n}": "cobalt and some other words" for n in range(100)}
+    store(scroll, KEY, {"best": "cobalt cobalt"} | texts)
+    assert names(scroll.search("cobalt", requester=operator))[0] == "u99"
+    scroll.append(KEY, "user", "cobalt cobalt", message_id="new")
+    assert names(scroll.search("cobalt", requester=operator))[0] == "new"
+    assert len(scroll.search("cobalt", requester=operator, limit=25).hits) == 25
+
+
+@pytest.mark.parametrize("match", ["all", "any", "prefix"])
+def test_matches_up_to_the_bound_are_ranked_as_fts5_ranks_them(open_store, operator, match):
+    scroll = open_store()
+    words = ["granite", "basalt", "mica", "gneiss", "gran", "ba", "säule", "评审", "x"]
+    chance = random.Random(7)
+    for agent in ("main", "ada"):
+        said = {f"u{agent}{n}": " ".join(chance.choices(words, k=chance.randint(1, 30))) for n in range(150)}
+        store(scroll, f"agent:{agent}:main", said)
+    for asked in ("granite", "basalt mica", '"granite basalt" x', "评审", "saule 审", '"mica mica"', "gneiss gran"):
+        phrases = Query.parse(asked, Match(match), 4_096)
+        with scroll._searching._store.reading() as unit:
+            right = unit._session.connection().exec_driver_sql(
+                f"SELECT m.message_id FROM {fts.INDEX} AS i JOIN backscroll_messages AS m ON m.id = i.rowid"
+                f" WHERE {fts.INDEX} MATCH ? ORDER BY i.rank, m.created_at DESC, m.id DESC LIMIT 10",
+                (fts.match_expression(phrases),),
+            )
+            expected = [row[0] for row in right]
+        assert expected
+        assert names(scroll.search(asked, requester=operator, match=match)) == expected
 
 
 def test_a_response_over_its_bytes_drops_hits_and_says_so(open_store, operator):

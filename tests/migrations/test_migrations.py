@@ -1,131 +1,23 @@
-"""The schema's way up and down: from the command line, inside a host's transaction, over stores of every age."""
+"""The schema's way up and down: for a store from before the index, when opening, from the command line."""
 
-import asyncio
-import logging
 import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 
 from backscroll import Backscroll, NewMessage, Requester, SchemaOutdated, Settings, StoreUnavailable
 from backscroll.infrastructure import migrate
-from backscroll.infrastructure.engine import begun, create_engine
 from backscroll.infrastructure.rows import VERSION_TABLE, Row
 from tests.factories import opened
+from tests.migrations.databases import ROWS, T, at_revision, dump, revision_of, tables, url, write_rows
 
 ROOT = Path(__file__).parents[2]
 OPERATOR = Requester.operator()
-
-
-def url(path: Path) -> str:
-    return f"sqlite:///{path}"
-
-
-def at_revision(path: Path, change: Callable[[sa.Connection], None]) -> None:
-    """Changes the schema of a file in a transaction."""
-    engine = create_engine(url(path), busy_timeout=5, synchronous="NORMAL")
-    with begun(engine, writing=True) as connection:
-        change(connection)
-        connection.commit()
-    engine.dispose()
-
-
-def tables(path: Path) -> set[str]:
-    with closing(sqlite3.connect(path)) as connection:
-        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type <> 'index'")}
-
-
-def revision_of(path: Path) -> str | None:
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()[0]
-
-
-def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """The transcripts: every row of the tables of revision 1, in its columns."""
-    with closing(sqlite3.connect(path)) as connection:
-        return {
-            table: connection.execute(f"SELECT {columns} FROM backscroll_{table} ORDER BY id").fetchall()
-            for table, columns in COLUMNS.items()
-        }
-
-
-# A real file of revision 1, written by SQL alone.
-
-COLUMNS = {
-    "agents": "id, agent_id",
-    "sessions": (
-        "id, session_key, agent_pk, kind, title, spawned_by, owner, incognito, created_at, updated_at, metadata"
-    ),
-    "transcripts": "id, session_pk, session_id, started_at, is_current, reason",
-    "messages": (
-        "id, transcript_pk, message_id, parent_pk, reset_pk, depth, shown, role, active, created_at, text, parts,"
-        " metadata"
-    ),
-    "branches": "id, transcript_pk, branch_id, head_pk, reset_pk, active, created_at",
-    "resets": (
-        "id, transcript_pk, reset_id, previous_pk, after_pk, depth, shown, first_kept_pk, first_kept_depth, kept,"
-        " reason, active, created_at"
-    ),
-}
-T = 1_767_225_600_000_000
-TOOL_PARTS = '[{"type":"tool_result","text":"tool output sodium"}]'
-ROWS: dict[str, list[tuple[object, ...]]] = {
-    "agents": [(1, "main"), (2, "ops")],
-    "sessions": [
-        (1, "agent:main:main", 1, "main", "Trip", None, None, 0, T, T + 9, "{}"),
-        (2, "agent:ops:cron:1", 2, "cron", None, "agent:main:main", None, 0, T, T + 1, '{"a":1}'),
-        (3, "agent:main:private", 1, "other", None, None, None, 1, T, T, "{}"),
-    ],
-    "transcripts": [
-        (1, 1, "old", T, 0, None),
-        (2, 1, "new", T, 1, "daily"),
-        (3, 2, "ops-run", T, 1, None),
-        (4, 3, "hidden", T, 1, None),
-    ],
-    "messages": [
-        # The old transcript: one branch left behind, a reset that kept m2.
-        (1, 1, "m1", None, None, 1, 1, "user", 1, T + 1, "book the ferry to Naxos", None, None),
-        (2, 1, "m2", 1, None, 2, 2, "assistant", 1, T + 2, "后天上午我们检查备份策略", None, None),
-        (3, 1, "m3", 2, None, 3, 2, "tool", 1, T + 3, "", TOOL_PARTS, None),
-        (4, 1, "m4", 3, 1, 4, 3, "user", 1, T + 4, "granite after the reset", None, '{"k":"v"}'),
-        (5, 1, "x3", 2, None, 3, 3, "user", 0, T + 5, "abandoned limestone", None, None),
-        (6, 2, "n1", None, None, 1, 1, "user", 1, T + 6, "İstanbul and Straße", None, None),
-        (7, 3, "o1", None, None, 1, 1, "user", 1, T + 7, "nightly granite report", None, None),
-        (8, 4, "p1", None, None, 1, 1, "user", 1, T + 8, "heliotrope granite", None, None),
-    ],
-    "branches": [
-        (1, 1, "b1", 4, 1, 1, T),
-        (2, 1, "b2", 5, None, 0, T),
-        (3, 2, "b3", 6, None, 1, T),
-        (4, 3, "b4", 7, None, 1, T),
-        (5, 4, "b5", 8, None, 1, T),
-    ],
-    "resets": [(1, 1, "r1", None, 3, 3, 2, 2, 2, 1, "idle", 1, T + 3)],
-}
-
-
-def write_rows(path: Path, rows: dict[str, list[tuple[object, ...]]]) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        for table, values in rows.items():
-            marks = ", ".join("?" for _ in COLUMNS[table].split(", "))
-            connection.executemany(f"INSERT INTO backscroll_{table} ({COLUMNS[table]}) VALUES ({marks})", values)
-
-
-@pytest.fixture
-def revision_1(tmp_path: Path) -> Path:
-    path = tmp_path / "old.db"
-    at_revision(path, lambda connection: migrate.upgrade(connection, "0001"))
-    assert "backscroll_message_index" not in tables(path)
-    write_rows(path, ROWS)
-    return path
 
 
 def found(scroll: Backscroll, query: str) -> list[str]:
@@ -285,100 +177,6 @@ def test_without_fts5_the_reason_is_clear_and_nothing_is_made(tmp_path, monkeypa
     assert tables(tmp_path / "store.db") == set()
 
 
-# Inside a host.
-
-
-def host_store(path: Path | None) -> sa.Engine:
-    engine = sa.create_engine("sqlite://" if path is None else url(path))
-    with engine.begin() as connection:
-        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
-        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('abc123')")
-        connection.exec_driver_sql("CREATE TABLE messages (id INTEGER PRIMARY KEY NOT NULL, text TEXT)")
-    return engine
-
-
-def test_the_hosts_version_table_is_left_alone(tmp_path):
-    path = tmp_path / "host.db"
-    host_store(path).dispose()
-    with opened(path) as scroll:
-        assert scroll.verify().ok
-    assert revision_of(path) == migrate.HEAD
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("abc123",)]
-    at_revision(path, lambda connection: migrate.downgrade(connection, "base"))
-    assert tables(path) - {"sqlite_sequence"} == {"alembic_version", "messages", VERSION_TABLE}
-
-
-@pytest.mark.parametrize("memory", [False, True])
-def test_an_upgrade_on_the_hosts_connection_is_the_hosts_to_commit_or_roll_back(tmp_path, memory):
-    engine = host_store(None if memory else tmp_path / "host.db")
-
-    def ours(connection: sa.Connection) -> set[str]:
-        return {name for name in sa.inspect(connection).get_table_names() if name.startswith("backscroll_")}
-
-    with engine.connect() as connection:
-        connection.exec_driver_sql("INSERT INTO messages (text) VALUES ('the host''s own')")
-        migrate.upgrade(connection)
-        assert "backscroll_messages" in ours(connection)
-        connection.rollback()
-        assert ours(connection) == set()
-        assert connection.exec_driver_sql("SELECT count(*) FROM messages").scalar() == 0
-        connection.rollback()
-    with engine.connect() as connection:
-        migrate.upgrade(connection)
-        migrate.upgrade(connection)
-        connection.commit()
-    with engine.connect() as connection:
-        changes = connection.exec_driver_sql("SELECT total_changes()").scalar()
-        schema = connection.exec_driver_sql("PRAGMA schema_version").scalar()
-        migrate.upgrade(connection)
-        assert connection.exec_driver_sql("SELECT total_changes()").scalar() == changes
-        assert connection.exec_driver_sql("PRAGMA schema_version").scalar() == schema
-        assert migrate.revision(connection) == migrate.HEAD
-        assert connection.exec_driver_sql("SELECT * FROM alembic_version").all() == [("abc123",)]
-        connection.rollback()
-    engine.dispose()
-
-
-def test_an_upgrade_leaves_logging_alone_and_works_beside_a_running_loop(tmp_path, caplog):
-    logger, root = logging.getLogger("app"), logging.getLogger()
-    logger.setLevel(logging.INFO)
-    before = (list(root.handlers), root.level, list(logger.handlers), logger.level, logger.disabled)
-
-    async def upgrade() -> None:
-        at_revision(tmp_path / "loop.db", migrate.upgrade)
-        await asyncio.to_thread(at_revision, tmp_path / "thread.db", migrate.upgrade)
-
-    with caplog.at_level(logging.INFO, logger="app"):
-        asyncio.run(upgrade())
-        logger.info("still heard")
-    assert "still heard" in caplog.text
-    logger.setLevel(logging.NOTSET)
-    after = (list(root.handlers), root.level, list(logger.handlers), logging.INFO, logger.disabled)
-    assert after == before
-    assert revision_of(tmp_path / "loop.db") == revision_of(tmp_path / "thread.db") == migrate.HEAD
-
-
-def test_autogenerate_proposes_nothing_from_our_side_nor_from_the_hosts(tmp_path):
-    engine = host_store(tmp_path / "host.db")
-    host = sa.MetaData()
-    sa.Table("messages", host, sa.Column("id", sa.Integer, primary_key=True), sa.Column("text", sa.Text))
-    with engine.begin() as connection:
-        migrate.upgrade(connection)
-    with engine.connect() as connection:
-        ours = MigrationContext.configure(
-            connection, opts={"include_name": migrate.is_ours, "version_table": VERSION_TABLE, "compare_type": True}
-        )
-        assert compare_metadata(ours, Row.metadata) == []
-
-        def is_the_hosts(name: str | None, kind: str, parents: object) -> bool:
-            return kind != "table" or not (name or "").startswith("backscroll_")
-
-        theirs = MigrationContext.configure(connection, opts={"include_name": is_the_hosts})
-        assert compare_metadata(theirs, host) == []
-    engine.dispose()
-
-
 def test_the_schema_of_the_migrations_is_that_of_the_rows(store_path):
     """Names, columns, keys and defaults of both, beyond what autogenerate compares."""
 
@@ -435,7 +233,7 @@ def test_alembic_upgrades_checks_and_downgrades_from_any_folder(tmp_path, revisi
     for arguments, revision in (
         (["upgrade", "head"], migrate.HEAD),
         (["check"], migrate.HEAD),
-        (["downgrade", "0001"], "0001"),
+        (["downgrade", "0001"], migrate.KNOWN[0]),
         (["upgrade", "head"], migrate.HEAD),
     ):
         done = alembic(revision_1, elsewhere, *arguments)

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from backscroll.domain.analyzer import terms, tokens
+from backscroll.domain.analyzer import terms
 from backscroll.domain.excerpts import Excerpt, excerpt
+from backscroll.domain.occurrences import occurrences
 from backscroll.domain.query import Match, Query
 from backscroll.domain.redaction import MASK, Span, masked, merged
 from tests.unit.hostile import CLUSTERS, WORDS, Counted, holds, hostile_texts
@@ -137,7 +138,7 @@ def test_an_excerpt_never_cuts_what_a_reader_takes_for_a_character(
 
 def most_phrases(text: str, query: Query, room: int) -> int:
     """How many different phrases any `room` characters of `text` hold, by trying all."""
-    found = query.occurrences(list(tokens(text)))
+    found = occurrences(query, text)
     return max(
         (
             len({number for start, end, number in found if first <= start and end <= first + room})
@@ -198,8 +199,7 @@ def test_every_highlight_is_made_of_whole_occurrences(text: str, words: list[str
     query = parsed(" ".join(words), match)
     found = excerpt(text, query, [], 40)
     for piece in highlighted(found):
-        inside = list(tokens(piece))
-        met = query.occurrences(inside)
+        met = occurrences(query, piece)
         assert merged((start, end) for start, end, _ in met) == [(0, len(piece))], (piece, query)
 
 
@@ -209,7 +209,7 @@ def test_every_occurrence_in_the_excerpt_is_highlighted(text: str, words: list[s
     query = parsed(" ".join(words))
     found = excerpt(text, query, [], 40)
     marked = {index for start, end in found.highlights for index in range(start, end)}
-    for start, end, _ in query.occurrences(list(tokens(found.text))):
+    for start, end, _ in occurrences(query, found.text):
         assert marked.issuperset(range(start, end))
 
 
@@ -228,7 +228,7 @@ def test_highlights_fold_to_the_words_asked_for() -> None:
 def test_what_matched_is_highlighted(text: str, typed: str, match: Match) -> None:
     assume(terms(typed) and len(text) <= 400)
     query = parsed(typed, match)
-    met = query.occurrences(list(tokens(text)))
+    met = occurrences(query, text)
     found = excerpt(text, query, [], 400)
     assert list(found.highlights) == merged((start, end) for start, end, _ in met)
 

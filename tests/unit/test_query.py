@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from backscroll.domain.analyzer import terms, tokens
 from backscroll.domain.errors import EmptyQuery, InvalidRequest
+from backscroll.domain.occurrences import occurrences
 from backscroll.domain.query import Match, Query
 from backscroll.domain.text import storable
 from tests.unit.hostile import PIECES, Counted, Fts, any_strings, holds, hostile_texts, matches
@@ -20,7 +21,7 @@ def parsed(text: object, match: Match = Match.ALL) -> Query:
 
 
 def places(text: str, query: Query) -> list[tuple[str, int]]:
-    return [(text[start:end], number) for start, end, number in query.occurrences(list(tokens(text)))]
+    return [(text[start:end], number) for start, end, number in occurrences(query, text)]
 
 
 # What is typed and what it means
@@ -162,7 +163,7 @@ def test_fts5_finds_what_the_rule_says(texts: list[str], noise: list[str], match
     assert found == {row for row, text in enumerate(texts) if matches(text, query)}
     # And what is highlighted is what made it match.
     for row, text in enumerate(texts):
-        met = {number for _, _, number in query.occurrences(list(tokens(text)))}
+        met = {number for _, _, number in occurrences(query, text)}
         assert (row in found) == (bool(met) if match is Match.ANY else met == set(range(len(query.phrases))))
 
 
@@ -224,7 +225,7 @@ def test_occurrences_are_all_the_places_where_the_phrases_stand(text: str, typed
             last = match is Match.PREFIX and number == len(query.phrases) - 1
             if len(run) == len(phrase) and holds(run, phrase, as_prefix=last):
                 right.append((words[start].start, words[start + len(phrase) - 1].end, number))
-    found = query.occurrences(words)
+    found = occurrences(query, text)
     assert sorted(found) == sorted(right)
     assert [one[0] for one in found] == sorted(one[0] for one in found)
 
@@ -233,7 +234,7 @@ def test_occurrences_are_all_the_places_where_the_phrases_stand(text: str, typed
 @example("a½b", "1", Match.ALL)
 def test_occurrences_lie_in_the_text_in_order(text: str, typed: str, match: Match) -> None:
     assume(terms(typed))
-    found = parsed(typed, match).occurrences(list(tokens(text + typed)))
+    found = occurrences(parsed(typed, match), text + typed)
     assert found or terms(text + typed) != terms(text) + terms(typed)
     assert all(0 <= start < end <= len(text + typed) for start, end, _ in found)
     assert [start for start, _, _ in found] == sorted(start for start, _, _ in found)
@@ -246,11 +247,10 @@ def test_occurrences_name_the_original_characters() -> None:
 
 
 def test_phrases_that_begin_alike_cost_no_look_at_each_place_for_each_of_them() -> None:
-    words = list(tokens("a b " * 1_000))
     work = []
     for count in (10, 600):
         query = parsed(" ".join(f"a-{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(count)))
         with Counted() as counted:
-            assert query.occurrences(words) == []
+            assert occurrences(query, "a b " * 1_000) == []
         work.append(counted.lines)
     assert work[1] < 2 * work[0]

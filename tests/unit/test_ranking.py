@@ -1,15 +1,20 @@
-"""BM25 over the visible messages: what it counts, and what moves a score."""
+"""BM25: what it counts, and what moves a score."""
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backscroll.domain.analyzer import tokens
+from backscroll.domain.analyzer import search_text
+from backscroll.domain.occurrences import counts, occurrences
 from backscroll.domain.query import Match, Query
-from backscroll.domain.ranking import _pattern, bm25
+from backscroll.domain.ranking import Ranked, bm25, capped_weight, weight
 
-WORDS = st.sampled_from(["ferry", "Ferry", "ferryman", "naxos", "備份", "份", "café", "cafe\u0301", "a-b", "b"])
+WORDS = st.sampled_from(
+    ["ferry", "Ferry", "ferryman", "naxos", "備份", "份", "café", "cafe\u0301", "a-b", "b", "Ñu", "…"]
+)
+ASKED = st.lists(WORDS.filter(str.isalpha), min_size=1, max_size=3)
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
 
 
@@ -17,41 +22,48 @@ def query(text: str, match: Match = Match.ALL) -> Query:
     return Query.parse(text, match, 4096)
 
 
-@given(text=TEXTS, words=st.lists(WORDS, min_size=1, max_size=3), match=st.sampled_from(list(Match)))
-def test_a_phrase_is_counted_wherever_it_occurs(text: str, words: list[str], match: Match) -> None:
-    from backscroll.domain.analyzer import fold
+def ranked(*texts: str) -> list[Ranked]:
+    return [Ranked(text, search_text(text), len(text.split())) for text in texts]
 
+
+def scores(asked: Query, *texts: str) -> list[float]:
+    return bm25(asked, ranked(*texts), [1.0] * len(asked.phrases), 2.0)
+
+
+@given(text=TEXTS, words=ASKED, match=st.sampled_from(list(Match)))
+def test_a_phrase_is_counted_wherever_it_occurs(text: str, words: list[str], match: Match) -> None:
     asked = query(" ".join(words), match)
-    places = asked.occurrences(list(tokens(text)))
-    for number, phrase in enumerate(asked.phrases):
-        prefix = match is Match.PREFIX and number == len(asked.phrases) - 1
-        found = bool(_pattern(phrase, prefix=prefix).search(fold(text)))
-        assert found == any(at == number for _, _, at in places)
+    places = [number for _, _, number in occurrences(asked, text)]
+    assert counts(asked, text, search_text(text)) == [places.count(number) for number in range(len(asked.phrases))]
 
 
 def test_more_occurrences_in_the_same_length_score_higher() -> None:
-    once, twice = bm25(query("ferry"), ["ferry xxxxx", "ferry ferry"], [2], 100)
+    once, twice = scores(query("ferry"), "ferry xxxxx", "ferry ferry")
     assert twice > once > 0
 
 
 def test_the_same_occurrences_in_less_text_score_higher() -> None:
-    short, long = bm25(query("ferry"), ["ferry now", "ferry " + "filler " * 40], [2], 100)
+    short, long = scores(query("ferry"), "ferry now", "ferry " + "filler " * 40)
     assert short > long > 0
 
 
-def test_a_rarer_word_weighs_more() -> None:
-    common, rare = bm25(query("ferry naxos", Match.ANY), ["ferry xxx", "naxos xxx"], [90, 1], 100)
-    assert rare > common
+@pytest.mark.parametrize("weigh", [weight, capped_weight])
+def test_a_rarer_word_weighs_more_and_none_weighs_nothing(weigh) -> None:
+    weights = [weigh(100, count) for count in (1, 10, 30, 99, 100)]
+    assert weights == sorted(weights, reverse=True)
+    assert min(weights) > 0
 
 
 def test_counts_beyond_the_ceiling_weigh_as_the_ceiling() -> None:
-    asked, texts = query("ferry naxos"), ["ferry naxos"]
-    assert bm25(asked, texts, [100, 100], 100) == bm25(asked, texts, [100, 5000], 100)
+    assert capped_weight(100, 100) == capped_weight(100, 5_000)
 
 
-@given(texts=st.lists(TEXTS, max_size=8), words=st.lists(WORDS, min_size=1, max_size=3))
+def test_a_count_beyond_a_total_that_is_wrong_still_weighs() -> None:
+    assert weight(0, 5) == weight(3, 5) > 0
+
+
+@given(texts=st.lists(TEXTS, max_size=8), words=ASKED)
 def test_scores_are_finite_and_never_negative(texts: list[str], words: list[str]) -> None:
-    asked = query(" ".join(words), Match.ANY)
-    scores = bm25(asked, texts, [1] * len(asked.phrases), 10)
-    assert len(scores) == len(texts)
-    assert all(math.isfinite(score) and score >= 0 for score in scores)
+    found = scores(query(" ".join(words), Match.ANY), *texts)
+    assert len(found) == len(texts)
+    assert all(math.isfinite(score) and score >= 0 for score in found)

@@ -1,6 +1,5 @@
-"""The documentation is true: its examples run, its links lead somewhere, its commands are the ones that CI runs."""
+"""The documentation is true: its links lead somewhere, its commands are the ones that CI runs, its tables are whole."""
 
-import doctest
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,37 +7,9 @@ from pathlib import Path
 import pytest
 
 from backscroll import Settings
+from tests.docs.pages import DOCS, PAGES, ROOT, blocks, named
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "examples/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)]+)\)")
-
-
-def blocks(page: Path, *languages: str) -> list[tuple[str, str]]:
-    found = BLOCK.findall(page.read_text(encoding="utf-8"))
-    return [(language, text) for language, text in found if language in languages]
-
-
-def named(page: Path) -> str:
-    return page.relative_to(ROOT).as_posix()
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python", "pycon")], ids=named)
-def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page run in order, in one namespace, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"__name__": "example"}
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
-    report: list[str] = []
-    for language, text in blocks(page, "python", "pycon"):
-        if language == "python":
-            exec(compile(text, named(page), "exec"), names)
-        else:
-            test = doctest.DocTestParser().get_doctest(text, names, named(page), str(page), 0)
-            runner.run(test, out=report.append, clear_globs=False)
-            names.update(test.globs)
-    assert not runner.summarize(verbose=False).failed, "".join(report)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -49,8 +20,9 @@ def test_links_lead_to_files(page: Path) -> None:
 
 
 def commands() -> Iterator[str]:
-    for _, text in blocks(ROOT / "README.md", "sh"):
-        yield from text.splitlines()
+    for block in blocks(ROOT / "README.md"):
+        if block.language == "sh":
+            yield from block.text.splitlines()
 
 
 def test_readme_has_one_line_for_each_of_its_two_promises() -> None:
@@ -69,7 +41,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 def test_every_setting_is_documented_with_its_default() -> None:
-    text = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    text = (DOCS / "settings.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(BACKSCROLL_\w+)` \| ([^|]+) \|", text, re.MULTILINE))
     expected = {}
     for name, value in Settings().model_dump().items():
