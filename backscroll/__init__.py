@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from backscroll.asynchronous import AsyncBackscroll
     from backscroll.bootstrap import Backscroll
     from backscroll.domain.audit import Action, AuditEvent
     from backscroll.domain.drafts import NewMessage
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from backscroll.infrastructure.settings import Settings
 
 _HOMES = {
+    "asynchronous": ("AsyncBackscroll",),
     "bootstrap": ("Backscroll",),
     "domain.audit": (
         "Action",
@@ -126,6 +128,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Action",
+    "AsyncBackscroll",
     "AttachmentPart",
     "AuditEvent",
     "Backscroll",

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from backscroll.domain.audit import Audit, no_audit
 from backscroll.domain.errors import InvalidRequest, StoreUnavailable
 from backscroll.domain.ids import new_id
+from backscroll.domain.limits import USUAL_BATCHES, Batches
 from backscroll.domain.ports import Redactor, Store
 from backscroll.infrastructure import migrate, schema, sqlite_checks
 from backscroll.infrastructure.engine import begun, create_engine
@@ -22,7 +24,7 @@ from backscroll.infrastructure.pending import leave_all_pending
 from backscroll.infrastructure.redaction import PatternRedactor
 from backscroll.infrastructure.settings import Settings, from_environment
 from backscroll.infrastructure.store import ConnectionStore, EngineStore, StoreOptions
-from backscroll.infrastructure.worker import Worker
+from backscroll.infrastructure.worker import LoopWorker, Work, Worker
 from backscroll.services.facade import Facade
 from backscroll.services.indexing import Indexing
 
@@ -39,6 +41,11 @@ class _Wiring:
     redactor: Redactor
     audit: Audit
     options: StoreOptions
+    batches: Batches
+
+
+AnyBackscroll = TypeVar("AnyBackscroll", bound="Backscroll")
+AnyWorker = TypeVar("AnyWorker", Worker, LoopWorker)
 
 
 def _now() -> datetime:
@@ -63,6 +70,7 @@ class Backscroll(Facade):
             new_id=wiring.options.new_id,
             on_pending=on_pending,
             audit=wiring.audit,
+            batches=wiring.batches,
         )
         self._wiring = wiring
         self._on_pending = on_pending
@@ -93,8 +101,10 @@ class Backscroll(Facade):
             InvalidRequest: a setting is wrong.
             SchemaOutdated: the schema is not this release's, and may not be brought up to date.
         """
-        settings = _settings(target, settings)
+        settings = settings_for(target, settings)
         if isinstance(target, sa.Engine):
+            if target.dialect.is_async:
+                raise InvalidRequest("an engine for event loops is for AsyncBackscroll")
             engine, at_close = target, []
         else:
             engine = create_engine(
@@ -102,35 +112,36 @@ class Backscroll(Facade):
             )
             at_close = [engine.dispose]
         try:
-            _prepare(engine, upgrade=migrate)
+            scroll, worker = built_over(cls, engine, settings, Worker, migrate=migrate, redactor=redactor, audit=audit)
         except BaseException:
             for close in at_close:
                 close()
             raise
-        options = StoreOptions(
-            rank_bound=settings.rank_bound,
-            inline_reindex_limit=settings.inline_reindex_limit,
-            new_id=new_id,
-            clock=_now,
-        )
-        store = EngineStore(engine, options)
-        worker = Worker(Indexing(store, _now, new_id).work)
-        wake = worker.wake if settings.background_reindex else _leave_pending
-        scroll = cls(store, _Wiring(settings, redactor or PatternRedactor(), audit, options), wake)
-        scroll._at_close = [worker.close, *at_close]
+        scroll._at_close = [worker.close, *scroll._at_close, *at_close]
         return scroll
 
-    def using(self, connection: sa.Connection) -> "Backscroll":
-        """A facade that works inside the host's open transaction on `connection`: it never commits or closes it.
+    def using(self, host: sa.Connection | orm.Session) -> "Backscroll":
+        """A facade that works inside the open transaction of the host's connection or session, begun if there is none.
 
-        Each call is a savepoint, so that a refused write leaves the host's transaction as it was.
+        Each call is a savepoint, so that a refused write leaves the transaction as it was. It never commits, rolls
+        back or closes what is the host's, and flushes none of a session's objects.
         """
-        if not isinstance(connection, sa.Connection):
-            raise InvalidRequest(f"connection must be a sqlalchemy.Connection, not {type(connection).__name__}")
-        return Backscroll(ConnectionStore(connection, self._wiring.options), self._wiring, self._on_pending)
+        if isinstance(host, orm.Session):
+            connected: Callable[[], sa.Connection] = host.connection
+        elif isinstance(host, sa.Connection):
+
+            def connected() -> sa.Connection:
+                return host
+
+        else:
+            raise InvalidRequest(f"using takes a sqlalchemy.Connection or orm.Session, not {type(host).__name__}")
+        return Backscroll(ConnectionStore(connected, self._wiring.options), self._wiring, self._on_pending)
 
     def close(self) -> None:
-        """Ends the background work and closes the connections that this facade opened; a second call does nothing."""
+        """Ends the background work and closes the connections that this facade opened; a second call does nothing.
+
+        What is called later is refused with `StoreUnavailable`.
+        """
         while self._at_close:
             self._at_close.pop(0)()
 
@@ -143,10 +154,38 @@ class Backscroll(Facade):
         self.close()
 
 
+def built_over(
+    kind: type[AnyBackscroll],
+    engine: sa.Engine,
+    settings: Settings,
+    background: Callable[[Work], AnyWorker],
+    *,
+    migrate: bool,
+    redactor: Redactor | None,
+    audit: Audit,
+    batches: Batches = USUAL_BATCHES,
+) -> tuple[AnyBackscroll, AnyWorker]:
+    """A facade over an engine that somebody else closes, and the worker of `background` that it wakes."""
+    _prepare(engine, upgrade=migrate)
+    options = StoreOptions(
+        rank_bound=settings.rank_bound,
+        inline_reindex_limit=settings.inline_reindex_limit,
+        new_id=new_id,
+        clock=_now,
+        patience=settings.busy_timeout,
+    )
+    store = EngineStore(engine, options)
+    worker = background(Indexing(store, _now, new_id, batches).work)
+    wake = worker.wake if settings.background_reindex else _leave_pending
+    scroll = kind(store, _Wiring(settings, redactor or PatternRedactor(), audit, options, batches), wake)
+    scroll._at_close = [store.close]
+    return scroll, worker
+
+
 def store_file(url: str | None = None) -> Path | None:
     """The SQLite file that a database URL (left out: the settings) names; None for a store in memory or a bad URL."""
     try:
-        parsed = sa.make_url(_settings(url).database_url)
+        parsed = sa.make_url(settings_for(url).database_url)
     except sa.exc.ArgumentError:
         return None
     name = parsed.database or ":memory:"
@@ -161,7 +200,8 @@ def _leave_pending() -> None:
     """A host that schedules its own work calls `reindex()` when it likes."""
 
 
-def _settings(target: object, given: Settings | None = None) -> Settings:
+def settings_for(target: object, given: Settings | None = None) -> Settings:
+    """The settings of a store that is opened by `target`: it, or those given or of the environment with its URL."""
     if isinstance(target, Settings):
         return target
     if target is not None and not isinstance(target, str | sa.Engine):

@@ -24,6 +24,19 @@ class Limits:
     inline_reindex_limit: int = 500
 
 
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """How much long work does in one transaction, and at a time: whoever waits beside it waits for no more."""
+
+    reindexed: int = 500
+    """Messages: some tens of milliseconds."""
+    imported: int = 1_000
+    """Records."""
+
+
+USUAL_BATCHES = Batches()
+
+
 def checked_limit(limit: object, usual: int, most: int) -> int:
     """`limit`, or `usual` for None; raises `InvalidRequest` outside 1 to `most`."""
     if limit is None:

@@ -279,6 +279,10 @@ class Store(Protocol):
         """A unit of work that holds the write lock from its beginning."""
         ...
 
+    def pause(self, seconds: float) -> None:
+        """Waits, between two units of work: others have the database meanwhile."""
+        ...
+
     def size(self) -> int:
         """The database's size in bytes, with its write-ahead log."""
         ...

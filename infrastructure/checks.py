@@ -10,6 +10,7 @@ from sqlalchemy import exc, orm
 from backscroll.domain.ports import Progress
 from backscroll.domain.results import Problem
 from backscroll.infrastructure import fts, schema
+from backscroll.infrastructure.bridge import paced
 from backscroll.infrastructure.hooks import wanted
 from backscroll.infrastructure.pending import leave_all_pending
 from backscroll.infrastructure.rows import (
@@ -170,7 +171,7 @@ def _all_messages(session: orm.Session, progress: Progress | None) -> Iterator[A
     )
     last = done = 0
     while rows := session.execute(statement.where(MessageRow.id > last)).all():
-        yield from rows
+        yield from paced(session.connection().dialect, rows)
         last, done = rows[-1].id, done + len(rows)
         if progress is not None:
             progress(done, total)

@@ -9,14 +9,22 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
 from backscroll.domain.errors import BackscrollError, StoreUnavailable
+from backscroll.infrastructure import bridge
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 _LOOK_AGAIN = 0.002
 """Seconds between a waiting writer's looks at the lock."""
+_TELLING = ("pysqlite", "aiosqlite")
+"""The drivers that pass on SQLite's error codes and tell whether a transaction is open."""
 _PLAIN_MEMORY = re.compile(r"^(:memory:)?$")
 
 
@@ -26,39 +34,101 @@ def create_engine(url: str, *, busy_timeout: float, synchronous: str) -> sa.Engi
     `busy_timeout` is in seconds; `synchronous` is SQLite's pragma: FULL keeps a committed message through a power
     cut, NORMAL may lose the last ones (never the store's consistency). Raises `StoreUnavailable` for a bad URL.
     """
+    with _readable():
+        parsed = _sqlite_url(url)
+        if parsed.get_dialect().is_async:
+            raise StoreUnavailable(f"{parsed.drivername} is a driver for event loops: use AsyncBackscroll")
+        pool = sa.pool.QueuePool if _in_memory(parsed) else None
+        engine = sa.create_engine(parsed, **_options(pool, busy_timeout))
+    _configure(engine, synchronous, log=pool is None)
+    return engine
+
+
+def create_async_engine(url: str, *, busy_timeout: float, synchronous: str) -> "AsyncEngine":
+    """An engine of our own for event loops, as `create_engine` makes one; whatever driver `url` names, aiosqlite's.
+
+    Raises `StoreUnavailable` for a bad URL.
+    """
+    from sqlalchemy.ext import asyncio
+
+    with _readable():
+        parsed = _sqlite_url(url).set(drivername="sqlite+aiosqlite")
+        pool = sa.pool.AsyncAdaptedQueuePool if _in_memory(parsed) else None
+        engine = asyncio.create_async_engine(parsed, **_options(pool, busy_timeout))
+    _configure(engine.sync_engine, synchronous, log=pool is None)
+
+    @event.listens_for(engine.sync_engine, "do_connect")
+    def _connect(dialect: sa.Dialect, record: object, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        # Interrupted, aiosqlite would let go of a connection without closing it.
+        with bridge.uninterrupted():
+            return dialect.connect(*args, **kwargs)
+
+    return engine
+
+
+def require_async() -> None:
+    """Raises `StoreUnavailable` unless the packages are there that a store on an event loop needs."""
+    for needed in ("aiosqlite", "greenlet"):
+        try:
+            import_module(needed)
+        except ImportError as error:
+            raise StoreUnavailable(
+                f"AsyncBackscroll needs the package {needed}: pip install 'backscroll[async]'"
+            ) from error
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
     try:
-        parsed = sa.make_url(url)
-        if parsed.get_backend_name() != "sqlite":
-            raise StoreUnavailable(f"no storage for {parsed.get_backend_name()!r} databases: use a sqlite:/// URL")
-        memory = bool(_PLAIN_MEMORY.match(parsed.database or ""))
-        # A database in memory lives in one connection, which its users then take in turns.
-        one = {"poolclass": sa.pool.QueuePool, "pool_size": 1, "max_overflow": 0} if memory else {}
-        arguments = {"timeout": busy_timeout, "check_same_thread": False}
-        engine = sa.create_engine(parsed, connect_args=arguments, **one)
+        yield
     except (exc.ArgumentError, exc.NoSuchModuleError) as error:
         raise StoreUnavailable("the database URL cannot be read: use a form such as sqlite:///backscroll.db") from error
 
+
+def _sqlite_url(url: str) -> sa.URL:
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        raise StoreUnavailable(f"no storage for {parsed.get_backend_name()!r} databases: use a sqlite:/// URL")
+    return parsed
+
+
+def _in_memory(url: sa.URL) -> bool:
+    return bool(_PLAIN_MEMORY.match(url.database or ""))
+
+
+def _options(pool: type[sa.Pool] | None, busy_timeout: float) -> dict[str, Any]:
+    arguments = {"timeout": busy_timeout, "check_same_thread": False}
+    # A database in memory lives in one connection, which its users then take in turns.
+    one = {"poolclass": pool, "pool_size": 1, "max_overflow": 0} if pool is not None else {}
+    return {"connect_args": arguments, **one}
+
+
+def _configure(engine: sa.Engine, synchronous: str, *, log: bool) -> None:
+    """Sets up each of the engine's connections, with a write-ahead log if there is a file for it."""
+
     @event.listens_for(engine, "connect")
-    def _configure(connection: sqlite3.Connection, record: object) -> None:
+    def _connected(connection: Any, record: object) -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute(f"PRAGMA synchronous = {synchronous}")
         # 16 MiB: the pages that the newest matches of a word stand on, so that they are looked up once.
         cursor.execute("PRAGMA cache_size = -16384")
-        # Asked first: setting it where it is set already could wait for a lock.
-        if not memory and cursor.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-            cursor.execute("PRAGMA journal_mode = WAL")
+        if log:
+            # Asked first: setting it where it is set already could wait for a lock.
+            cursor.execute("PRAGMA journal_mode")
+            if cursor.fetchone() != ("wal",):
+                cursor.execute("PRAGMA journal_mode = WAL")
         cursor.close()
-
-    return engine
 
 
 @contextmanager
 def begun(engine: sa.Engine, *, writing: bool) -> Iterator[sa.Connection]:
     """A connection in a transaction of its own, rolled back unless the caller commits it."""
     with translated():
-        connection = engine.connect()
+        with bridge.interruptible():
+            connection = engine.connect()
         try:
+            bridge.checkpoint()
             connection.begin()
             _say_begin(connection, writing=writing)
             yield connection
@@ -67,44 +137,58 @@ def begun(engine: sa.Engine, *, writing: bool) -> Iterator[sa.Connection]:
 
 
 def _say_begin(connection: sa.Connection, *, writing: bool) -> None:
-    driver = connection.connection.driver_connection
-    begun_already = getattr(driver, "in_transaction", False)
+    begun_already = _in_transaction(connection)
     if begun_already and writing:
         # By the host's own listener, or by a driver that keeps a transaction open always (autocommit=False): nothing
         # has been read in it, and the write lock has to come before anything is.
         connection.exec_driver_sql("ROLLBACK")
-    if writing and isinstance(driver, sqlite3.Connection):
-        _take_lock(connection, driver)
+    if writing and connection.dialect.driver in _TELLING:
+        _take_lock(connection)
     elif writing or not begun_already:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def _take_lock(connection: sa.Connection, driver: sqlite3.Connection) -> None:
+def _take_lock(connection: sa.Connection) -> None:
     """Says BEGIN IMMEDIATE, and waits for the lock no longer than the connection's busy timeout.
 
     SQLite's own handler looks ever more rarely, in the end every 100 ms: beside somebody who takes one short
     transaction after the other, as a reindexing does, it would hardly ever find the lock free.
     """
-    (patience,) = driver.execute("PRAGMA busy_timeout").fetchone()
-    driver.execute("PRAGMA busy_timeout = 0")
+    (patience,) = _told(connection, "PRAGMA busy_timeout")
+    _told(connection, "PRAGMA busy_timeout = 0")
     end = time.monotonic() + patience / 1000
     try:
-        while time.monotonic() < end and _is_locked(driver):
-            time.sleep(_LOOK_AGAIN)
-        if not driver.in_transaction:
+        while time.monotonic() < end and _is_locked(connection):
+            bridge.pause(connection.dialect, _LOOK_AGAIN)
+        if not _in_transaction(connection):
             # Through SQLAlchemy, which makes an error of its own of what is wrong.
             connection.exec_driver_sql("BEGIN IMMEDIATE")
     finally:
-        driver.execute(f"PRAGMA busy_timeout = {patience}")
+        _told(connection, f"PRAGMA busy_timeout = {patience}")
 
 
-def _is_locked(driver: sqlite3.Connection) -> bool:
+def _told(connection: sa.Connection, statement: str) -> Any:
+    """The first row that the driver gives for a statement, past SQLAlchemy, which would see an error as its own."""
+    cursor = connection.connection.cursor()
+    try:
+        cursor.execute(statement)
+        return cursor.fetchone()
+    finally:
+        cursor.close()
+
+
+def _is_locked(connection: sa.Connection) -> bool:
     """Tries to say BEGIN IMMEDIATE, and whether the lock is what it failed for."""
     try:
-        driver.execute("BEGIN IMMEDIATE")
+        _told(connection, "BEGIN IMMEDIATE")
     except sqlite3.Error as error:
         return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
     return False
+
+
+def _in_transaction(connection: sa.Connection) -> bool:
+    """Whether the driver's connection is in a transaction; False of a driver that does not tell."""
+    return bool(getattr(connection.connection.driver_connection, "in_transaction", False))
 
 
 def ensure_begun(connection: sa.Connection, *, writing: bool = False) -> None:
@@ -114,7 +198,8 @@ def ensure_begun(connection: sa.Connection, *, writing: bool = False) -> None:
     """
     if not connection.in_transaction():
         connection.begin()
-    if not getattr(connection.connection.driver_connection, "in_transaction", True):
+    # Of another driver nobody knows, and it is left as it is.
+    if connection.dialect.driver in _TELLING and not _in_transaction(connection):
         _say_begin(connection, writing=writing)
 
 

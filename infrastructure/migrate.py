@@ -1,12 +1,17 @@
 """Schema revisions: which one a store is at, and Alembic on a given connection; no ini file, no logging, any folder."""
 
 import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from backscroll.domain.errors import InvalidRequest, SchemaOutdated, StoreUnavailable
+from backscroll.infrastructure import bridge
 from backscroll.infrastructure.engine import ensure_begun, translated
 from backscroll.infrastructure.fts import INDEX
 from backscroll.infrastructure.rows import MESSAGES, VERSION_TABLE, Row
@@ -110,7 +115,8 @@ def upgrade(connection: sa.Connection, to: str = "head") -> None:
     ensure_begun(connection)
     found = standing(connection)
     if found.own and found.revision in (None, *KNOWN):
-        command.upgrade(_config(connection), to)
+        with _alone(connection):
+            command.upgrade(_config(connection), to)
     else:
         require_current(connection)
 
@@ -125,7 +131,8 @@ def downgrade(connection: sa.Connection, to: str) -> None:
     ensure_begun(connection)
     if not standing(connection).own:
         raise InvalidRequest("the host's own history holds the schema's revisions: downgrade that")
-    command.downgrade(_config(connection), to)
+    with _alone(connection):
+        command.downgrade(_config(connection), to)
 
 
 def rename_stamp(connection: sa.Connection) -> None:
@@ -163,6 +170,30 @@ def _fits(connection: sa.Connection, tables: set[str]) -> bool:
         {column["name"] for column in inspector.get_columns(name)} == set(table.columns.keys())
         for name, table in Row.metadata.tables.items()
     )
+
+
+_ALEMBIC = threading.Lock()
+_LOOK_AGAIN = 0.01
+_PATIENCE = 60.0
+"""Seconds."""
+
+
+@contextmanager
+def _alone(connection: sa.Connection) -> Iterator[None]:
+    """Alembic keeps what it works on in module globals: one store at a time, whatever thread or task asks.
+
+    Looked at again and again, since whoever holds the lock may need this very thread's event loop to go on; and not
+    for ever, since who asks may be what stops that loop. Raises `StoreUnavailable` then.
+    """
+    end = time.monotonic() + _PATIENCE
+    while not _ALEMBIC.acquire(blocking=False):
+        if time.monotonic() > end:
+            raise StoreUnavailable("another store has been migrated in this process for too long", locked=True)
+        bridge.pause(connection.dialect, _LOOK_AGAIN)
+    try:
+        yield
+    finally:
+        _ALEMBIC.release()
 
 
 def _config(connection: sa.Connection):  # type: ignore[no-untyped-def]

@@ -9,6 +9,7 @@ from sqlalchemy import orm
 
 from backscroll.domain.ports import Reindexed
 from backscroll.infrastructure import fts
+from backscroll.infrastructure.bridge import paced
 from backscroll.infrastructure.hooks import scope_of, wanted
 from backscroll.infrastructure.rows import MESSAGES, IndexStateRow, PendingRow, TranscriptRow
 from backscroll.infrastructure.types import micros
@@ -88,7 +89,7 @@ def reindex_some(session: orm.Session, session_id: str, worker: str, until: date
     removed: list[fts.IndexRow] = []
     added: list[fts.IndexRow] = []
     changes: list[tuple[bool, str | None, int]] = []
-    for row in rows:
+    for row in paced(connection.dialect, rows):
         indexed, substitute = wanted(row.role, row.active and indexable, row.text)
         if (indexed, substitute) == (row.indexed, row.search_text):
             continue

@@ -66,7 +66,8 @@ class Settings(BaseSettings):
         _USUAL.inline_reindex_limit, ge=0, description="messages that a rewind or switch reindexes in its transaction"
     )
     background_reindex: bool = Field(
-        default=True, description="whether a search that meets pending transcripts starts a thread that reindexes them"
+        default=True,
+        description="whether a search that meets pending transcripts starts a thread, or a task, that reindexes them",
     )
     busy_timeout: float = Field(10.0, ge=0, description="seconds to wait for a lock")
     synchronous: Literal["FULL", "NORMAL"] = "FULL"

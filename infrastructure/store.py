@@ -1,15 +1,16 @@
 """Units of work: one transaction each, on an engine of ours or inside a host's open transaction."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy import orm
+from sqlalchemy import exc, orm
 
-from backscroll.domain.errors import InvalidRequest
+from backscroll.domain.errors import InvalidRequest, StoreUnavailable
 from backscroll.domain.ports import Clock, NewId
+from backscroll.infrastructure import bridge
 from backscroll.infrastructure.engine import begun, ensure_begun, translated
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.index import SqlIndex
@@ -25,6 +26,8 @@ class StoreOptions:
     inline_reindex_limit: int
     new_id: NewId
     clock: Clock
+    patience: float = 10.0
+    """Seconds that a writer on an event loop waits for the writers before it."""
 
 
 class SqlUnitOfWork:
@@ -38,6 +41,9 @@ class SqlUnitOfWork:
 
     def commit(self) -> None:
         """Makes the changes durable (inside a host's transaction: hands them to it)."""
+        # Here and not in the commit, past which nothing can be called off any more.
+        self._session.flush()
+        bridge.checkpoint()
         self._session.commit()
 
 
@@ -47,22 +53,36 @@ class EngineStore:
     def __init__(self, engine: sa.Engine, options: StoreOptions) -> None:
         self._engine = engine
         self._options = options
+        self._turn = bridge.Turn(options.patience)
+        self._closed = False
+
+    def close(self) -> None:
+        """Refuses every further unit of work with `StoreUnavailable`; those on their way go on."""
+        self._closed = True
 
     @contextmanager
     def reading(self) -> Iterator[SqlUnitOfWork]:
         """A unit of work on one snapshot, which never takes the write lock."""
-        with begun(self._engine, writing=False) as connection, self._unit(connection) as unit:
+        with self._begun(writing=False) as connection, self._unit(connection) as unit:
             yield unit
 
     @contextmanager
     def writing(self) -> Iterator[SqlUnitOfWork]:
         """A unit of work that holds the write lock from its beginning."""
-        with begun(self._engine, writing=True) as connection, self._unit(connection) as unit:
+        with (
+            self._turn.taken(self._engine.dialect),
+            self._begun(writing=True) as connection,
+            self._unit(connection) as unit,
+        ):
             yield unit
+
+    def pause(self, seconds: float) -> None:
+        """Waits, between two units of work."""
+        bridge.pause(self._engine.dialect, seconds)
 
     def size(self) -> int:
         """The database's size in bytes, with its write-ahead log."""
-        with begun(self._engine, writing=False) as connection:
+        with self._begun(writing=False) as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             page_size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
             file = connection.exec_driver_sql("SELECT file FROM pragma_database_list WHERE name = 'main'").scalar()
@@ -82,6 +102,12 @@ class EngineStore:
             finally:
                 pooled.close()
 
+    def _begun(self, *, writing: bool) -> AbstractContextManager[sa.Connection]:
+        if self._closed:
+            # An engine would simply connect again, and nobody would close that.
+            raise StoreUnavailable("this store is closed")
+        return begun(self._engine, writing=writing)
+
     def _unit(self, connection: sa.Connection) -> AbstractContextManager[SqlUnitOfWork]:
         return _unit(connection, "control_fully", self._options)
 
@@ -90,10 +116,13 @@ _TIDYING = ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 class ConnectionStore:
-    """A store inside a host's transaction; each unit of work is a savepoint in it, and none ends it."""
+    """A store inside a host's transaction; each unit of work is a savepoint in it, and none ends it.
 
-    def __init__(self, connection: sa.Connection, options: StoreOptions) -> None:
-        self._connection = connection
+    `connected` gives the connection whenever there is work: an `orm.Session` has one only while it is in a transaction.
+    """
+
+    def __init__(self, connected: Callable[[], sa.Connection], options: StoreOptions) -> None:
+        self._connected = connected
         self._options = options
 
     @contextmanager
@@ -106,9 +135,15 @@ class ConnectionStore:
     def writing(self) -> Iterator[SqlUnitOfWork]:
         """A unit of work in a savepoint of the host's transaction."""
         with translated():
-            ensure_begun(self._connection)
-            with _unit(self._connection, "create_savepoint", self._options) as unit:
+            bridge.checkpoint()
+            connection = self._connection()
+            ensure_begun(connection)
+            with _unit(connection, "create_savepoint", self._options) as unit:
                 yield unit
+
+    def pause(self, seconds: float) -> None:
+        """Waits, between two units of work."""
+        bridge.pause(self._connection().dialect, seconds)
 
     def size(self) -> int:
         """Not inside a host's transaction: raises `InvalidRequest`."""
@@ -117,6 +152,14 @@ class ConnectionStore:
     def tidy(self, *, vacuum: bool) -> None:  # noqa: ARG002 - the port's signature
         """Not inside a host's transaction: raises `InvalidRequest`."""
         raise InvalidRequest("maintenance cannot run inside a host's transaction: use the facade that opened the store")
+
+    def _connection(self) -> sa.Connection:
+        try:
+            return self._connected()
+        except exc.UnboundExecutionError as error:
+            raise InvalidRequest(
+                "the session has no engine of its own: give using() its connection, session.connection(...)"
+            ) from error
 
 
 @contextmanager

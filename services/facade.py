@@ -6,7 +6,7 @@ from pathlib import Path
 
 from backscroll.domain.audit import Audit, no_audit
 from backscroll.domain.drafts import NewMessage
-from backscroll.domain.limits import Limits
+from backscroll.domain.limits import USUAL_BATCHES, Batches, Limits
 from backscroll.domain.model import Branch, Message, Reset, Session
 from backscroll.domain.parts import Content
 from backscroll.domain.ports import Clock, NewId, Progress, Redactor, Store, TranscriptReader
@@ -50,15 +50,16 @@ class Facade:
         new_id: NewId,
         on_pending: Callable[[], None],
         audit: Audit = no_audit,
+        batches: Batches = USUAL_BATCHES,
     ) -> None:
         guard = Guard(policy, audit, clock)
         self._writing = Writing(store, clock, new_id)
         self._branching = Branching(store, clock, new_id)
         self._searching = Searching(store, guard, redactor, limits, on_pending)
         self._reading = Reading(store, guard, redactor, limits)
-        self._indexing = Indexing(store, clock, new_id)
+        self._indexing = Indexing(store, clock, new_id, batches)
         self._maintaining = Maintaining(store, clock)
-        self._importing = Importing(store, readers, clock, new_id)
+        self._importing = Importing(store, readers, clock, new_id, batches)
 
     def ensure_session(
         self,

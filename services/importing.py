@@ -8,6 +8,7 @@ from pathlib import Path
 
 from backscroll.domain.errors import ImportFailed, InvalidRequest, SessionMismatch
 from backscroll.domain.keys import agent_for, checked_key, kind_in_key
+from backscroll.domain.limits import USUAL_BATCHES, Batches
 from backscroll.domain.model import Branch, Line, Message, Reset, Session, SessionKind, Transcript
 from backscroll.domain.ports import Clock, NewId, Progress, Store, TranscriptReader, UnitOfWork
 from backscroll.domain.records import (
@@ -23,8 +24,6 @@ from backscroll.domain.records import (
 from backscroll.domain.results import ImportProblem, ImportReport
 from backscroll.domain.text import MAX_TITLE, checked_name
 
-_BATCH = 1_000
-"""Records per transaction."""
 _PROBLEMS = 1_000
 """Problems that a report lists; beyond, they are counted alone."""
 
@@ -32,8 +31,16 @@ _PROBLEMS = 1_000
 class Importing:
     """The use case that imports."""
 
-    def __init__(self, store: Store, readers: Sequence[TranscriptReader], clock: Clock, new_id: NewId) -> None:
+    def __init__(
+        self,
+        store: Store,
+        readers: Sequence[TranscriptReader],
+        clock: Clock,
+        new_id: NewId,
+        batches: Batches = USUAL_BATCHES,
+    ) -> None:
         self._store = store
+        self._most = batches.imported
         self._readers = readers
         self._clock = clock
         self._new_id = new_id
@@ -57,7 +64,7 @@ class Importing:
         for file in files:
             for warning in file.warnings:
                 tally.problem(file.name, None, warning)
-            batches = _batches(reader.records(source, file))
+            batches = _batches(reader.records(source, file), self._most)
             importer = _FileImport(file, tally, self._clock, self._new_id)
             for batch, last in batches:
                 with self._store.writing() as unit:
@@ -83,11 +90,11 @@ class Importing:
         raise ImportFailed(f"{path} holds no transcript of a known format ({', '.join(known)})")
 
 
-def _batches(lines: Iterator[ReadLine]) -> Iterator[tuple[list[ReadLine], bool]]:
+def _batches(lines: Iterator[ReadLine], most: int) -> Iterator[tuple[list[ReadLine], bool]]:
     """The lines in batches, each with whether it is the last."""
-    batch = list(islice(lines, _BATCH))
+    batch = list(islice(lines, most))
     while batch:
-        following = list(islice(lines, _BATCH))
+        following = list(islice(lines, most))
         yield batch, not following
         batch = following
 

@@ -5,14 +5,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from threading import Event
 
 from backscroll.domain.errors import StoreUnavailable
+from backscroll.domain.limits import USUAL_BATCHES, Batches
 from backscroll.domain.ports import Clock, NewId, Progress, Store
 from backscroll.domain.results import IndexReport, ReindexReport
 
-_BATCH = 500
-"""Messages per transaction: a writer beside it waits for no more than these, some tens of milliseconds."""
 _CLAIM_COST = 20
 """How many messages' time it takes to claim a transcript: a batch of many short ones must not grow long."""
 _LEASE = timedelta(seconds=5)
@@ -30,10 +28,11 @@ _log = logging.getLogger("backscroll.reindex")
 class Indexing:
     """The use cases of an operator."""
 
-    def __init__(self, store: Store, clock: Clock, new_id: NewId) -> None:
+    def __init__(self, store: Store, clock: Clock, new_id: NewId, batches: Batches = USUAL_BATCHES) -> None:
         self._store = store
         self._clock = clock
         self._new_id = new_id
+        self._most = batches.reindexed
 
     def reindex(self, progress: Progress | None) -> ReindexReport:
         """Brings every pending transcript up to date, the newest first; waits for those that others have claimed."""
@@ -45,26 +44,27 @@ class Indexing:
                 progress(grown.transcripts, max(total, grown.transcripts))
 
         report = ReindexReport()
-        never = Event()
         while True:
-            report = self._work(report, never, tell)
+            report = self._work(report, lambda: False, tell)
             with self._store.reading() as unit:
                 if not unit.index.held(self._clock()):
                     return report
-            never.wait(_POLL)
+            self._store.pause(_POLL)
 
-    def work(self, stop: Event) -> None:
-        """Reindexes what nobody else has claimed until nothing is left or `stop` is set: a background worker's turn."""
-        report = self._work(ReindexReport(), stop, lambda _: None)
+    def work(self, stopped: Callable[[], bool]) -> None:
+        """Reindexes what nobody else has claimed until nothing is left or `stopped`: a background worker's turn."""
+        report = self._work(ReindexReport(), stopped, lambda _: None)
         if report.transcripts:
             _log.info("reindexed %d transcripts, %d messages", report.transcripts, report.added)
 
-    def _work(self, report: ReindexReport, stop: Event, tell: Callable[[ReindexReport], None]) -> ReindexReport:
+    def _work(
+        self, report: ReindexReport, stopped: Callable[[], bool], tell: Callable[[ReindexReport], None]
+    ) -> ReindexReport:
         """Does one batch after the other and tells the grown report after each."""
         worker, rested = self._new_id(), time.monotonic()
         claimed: str | None = None
         alone = False
-        while not stop.is_set():
+        while not stopped():
             try:
                 grown, claimed, more = self._batch(report, worker, claimed, alone=alone)
             except Exception as error:  # whatever it is, the other transcripts must not wait for it
@@ -86,7 +86,7 @@ class Indexing:
             if not more:
                 break
             if time.monotonic() - rested > _SPELL:
-                stop.wait(_PAUSE)
+                self._store.pause(_PAUSE)
                 rested = time.monotonic()
         return report
 
@@ -97,7 +97,7 @@ class Indexing:
 
         Returns the grown report, the transcript that is not done yet, and whether anything is left to claim.
         """
-        room, more = _BATCH, True
+        room, more = self._most, True
         with self._store.writing() as unit:
             while room > 0:
                 now = self._clock()

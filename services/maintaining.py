@@ -1,6 +1,5 @@
 """Keeping the store small: merging, emptying the log, retention."""
 
-import time
 from datetime import datetime, timedelta
 
 from backscroll.domain.drafts import checked_time
@@ -30,7 +29,7 @@ class Maintaining:
                 more = unit.index.merge_some(begin=begin)
                 unit.commit()
             begin = False
-            time.sleep(_PAUSE)
+            self._store.pause(_PAUSE)
         self._store.tidy(vacuum=vacuum)
         return MaintenanceReport(bytes_before=before, bytes_after=self._store.size(), vacuumed=vacuum)
 

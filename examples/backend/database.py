@@ -64,7 +64,7 @@ class Database:
     def transaction(self, *, writing: bool) -> Iterator[tuple[orm.Session, Backscroll]]:
         """The backend's rows and Backscroll's in one transaction: both are committed, or neither."""
         with orm.Session(self._writing if writing else self._engine) as db, db.begin():
-            yield db, self._scroll.using(db.connection())
+            yield db, self._scroll.using(db)
 
     def close(self) -> None:
         """Ends Backscroll's background work, then closes every connection."""

@@ -52,7 +52,7 @@ def store(
     else:
         engine = sa.create_engine(f"sqlite:///{path}")
         with engine.connect() as connection:
-            yield ConnectionStore(connection, OPTIONS)
+            yield ConnectionStore(lambda: connection, OPTIONS)
             connection.rollback()
     engine.dispose()
 

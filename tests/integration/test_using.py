@@ -203,6 +203,44 @@ def test_using_something_else_is_refused(stored, host):
             stored.using(wrong)
 
 
+def test_a_session_with_several_engines_gives_its_connection(stored, host):
+    class Base(orm.DeclarativeBase):
+        pass
+
+    class Ticket(Base):
+        __tablename__ = "messages"
+        id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
+
+    with orm.Session(binds={Ticket: host}) as session:
+        with pytest.raises(InvalidRequest, match="its connection"):
+            stored.using(session).append(KEY, "user", "x")
+        connection = session.connection(bind_arguments={"mapper": Ticket})
+        stored.using(connection).append(KEY, "user", "basalt", message_id="m2")
+        session.commit()
+    assert found(stored, "basalt") == ["m2"]
+
+
+def test_a_session_whose_flush_failed_is_unavailable_until_it_is_rolled_back(stored, host):
+    class Base(orm.DeclarativeBase):
+        pass
+
+    class Ticket(Base):
+        __tablename__ = "messages"
+        id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
+
+    with orm.Session(host) as session:
+        stored.using(session).append(KEY, "user", "basalt", message_id="m2")
+        session.add_all([Ticket(id=1), Ticket(id=1)])
+        with pytest.raises(sa.exc.IntegrityError):
+            session.flush()
+        with pytest.raises(StoreUnavailable):
+            stored.using(session).append(KEY, "user", "x")
+        session.rollback()
+        stored.using(session).append(KEY, "user", "quartz", message_id="m3")
+        session.commit()
+    assert (found(stored, "basalt"), found(stored, "quartz")) == ([], ["m3"])
+
+
 def test_a_connection_without_our_tables_is_unavailable(stored, tmp_path):
     engine = sa.create_engine(f"sqlite:///{tmp_path / 'other.db'}")
     with engine.connect() as connection:

@@ -62,4 +62,4 @@ def test_only_the_wiring_and_the_front_door_know_the_adapters() -> None:
         for file in (ROOT / "backscroll").glob("*.py")
         if any(within(name, ("backscroll.infrastructure",)) for name in imports(file))
     }
-    assert knowing <= {"__init__.py", "bootstrap.py"}
+    assert knowing <= {"__init__.py", "bootstrap.py", "asynchronous.py"}

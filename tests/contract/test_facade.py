@@ -1,0 +1,576 @@
+"""What every facade keeps to, of a thread or of an event loop: one suite, which calls both in the same way."""
+
+import asyncio
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import orm
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+
+from backscroll import (
+    AsyncBackscroll,
+    Backscroll,
+    EmptyQuery,
+    ImportFailed,
+    InvalidRequest,
+    MessageConflict,
+    NewMessage,
+    Requester,
+    RewindAcrossReset,
+    SchemaOutdated,
+    SessionMismatch,
+    SessionNotFound,
+    Settings,
+    StoreUnavailable,
+    TextPart,
+    ToolCallPart,
+)
+from tests.factories import at
+
+KEY, OTHER = "agent:main:main", "agent:main:other"
+OPERATOR = Requester.operator()
+
+
+class Blocking:
+    """Something of an event loop, called as if it were of none: whatever a method gives is awaited."""
+
+    def __init__(self, runner: asyncio.Runner, of: Any, *, entered: bool = False) -> None:
+        self._runner, self._of, self._entered = runner, of, entered
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._of, name)
+        return partial(self._call, value) if callable(value) else value
+
+    def __enter__(self) -> "Blocking":
+        return self if self._entered else Blocking(self._runner, self._wait_for(self._of.__aenter__()))
+
+    def __exit__(self, *error: object) -> None:
+        self._wait_for(self._of.__aexit__(*error))
+
+    def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        value = method(*(arg._of if isinstance(arg, Blocking) else arg for arg in args), **kwargs)
+        awaited = inspect.isawaitable(value)
+        if awaited:
+            value = self._wait_for(value)
+        return Blocking(self._runner, value, entered=awaited) if hasattr(value, "__aenter__") else value
+
+    def _wait_for(self, value: Awaitable[Any]) -> Any:
+        async def wait() -> Any:
+            return await value
+
+        return self._runner.run(wait())
+
+
+@dataclass
+class Kind:
+    """How the facades of one kind are opened, and how a host of theirs works."""
+
+    url: str
+    runner: asyncio.Runner | None
+
+    def open(self, target: Any = None, **more: Any) -> Any:
+        settings = Settings(database_url=self.url, background_reindex=False, synchronous="NORMAL")
+        target = target or settings
+        if self.runner is None:
+            return Backscroll.open(target, **more)
+        target = target._of if isinstance(target, Blocking) else target
+        return Blocking(self.runner, AsyncBackscroll).open(target, **more)
+
+    def engine(self) -> Any:
+        if self.runner is None:
+            return sa.create_engine(self.url)
+        return Blocking(self.runner, create_async_engine(self.url.replace("sqlite:", "sqlite+aiosqlite:")))
+
+    def session(self, engine: Any) -> Any:
+        if self.runner is None:
+            return orm.Session(engine)
+        return Blocking(self.runner, AsyncSession(engine._of))
+
+
+@contextmanager
+def kind_of(name: str, path: Path) -> Iterator[Kind]:
+    url = "sqlite://" if "memory" in name else f"sqlite:///{path}"
+    if name.startswith("thread"):
+        yield Kind(url, None)
+        return
+    with asyncio.Runner() as runner:
+        yield Kind(url, runner)
+
+
+@pytest.fixture(params=["thread, file", "loop, file", "thread, memory", "loop, memory"])
+def kind(request: pytest.FixtureRequest, store_path: Path) -> Iterator[Kind]:
+    with kind_of(request.param, store_path) as kind:
+        yield kind
+
+
+@pytest.fixture(params=["thread", "loop"])
+def filed(request: pytest.FixtureRequest, store_path: Path) -> Iterator[Kind]:
+    """Facades on a file, which a host shares."""
+    with kind_of(request.param, store_path) as kind:
+        yield kind
+
+
+def stored(scroll: Any) -> Any:
+    scroll.ensure_session(KEY)
+    scroll.append_many(KEY, [NewMessage("user", f"granite place{n}", message_id=f"m{n}") for n in range(6)])
+    return scroll
+
+
+@pytest.fixture
+def scroll(kind: Kind) -> Iterator[Any]:
+    with kind.open() as scroll:
+        yield stored(scroll)
+        assert scroll.verify().problems == ()
+
+
+def found(scroll: Any, words: str, **more: Any) -> list[str]:
+    return sorted(hit.message_id for hit in scroll.search(words, requester=OPERATOR, **more).hits)
+
+
+def shown(scroll: Any, key: str = KEY, **more: Any) -> list[str]:
+    return [message.message_id for message in scroll.history(key, requester=OPERATOR, **more).messages]
+
+
+# Writing.
+
+
+def test_a_session_keeps_what_it_is_given_and_takes_over_what_is_given_later(scroll: Any) -> None:
+    made = scroll.ensure_session("mine", agent_id="a", kind="cron", title="T", spawned_by=KEY, metadata={"n": 1})
+    again = scroll.ensure_session("mine", title="Other", owner=OTHER)
+    assert (made.agent_id, made.kind, made.title, made.metadata) == ("a", "cron", "T", {"n": 1})
+    assert (again.session_id, again.title, again.spawned_by, again.owner) == (made.session_id, "Other", KEY, OTHER)
+    with pytest.raises(InvalidRequest):
+        scroll.ensure_session("mine", incognito=True)
+    with pytest.raises(InvalidRequest):
+        scroll.ensure_session("names no agent")
+
+
+def test_a_message_is_stored_with_all_it_has_and_once(scroll: Any) -> None:
+    parts = [TextPart("basalt"), ToolCallPart(call_id="c", name="look", arguments="{}")]
+    given = {"message_id": "x", "created_at": at(5), "metadata": {"k": [1]}}
+    first = scroll.append(KEY, "assistant", parts, **given)
+    assert (first.parts, first.created_at, first.metadata, first.parent_id) == (tuple(parts), at(5), {"k": [1]}, "m5")
+    assert scroll.append(KEY, "assistant", parts, **given) == first
+    with pytest.raises(MessageConflict):
+        scroll.append(KEY, "assistant", "other", message_id="x")
+    with pytest.raises(SessionNotFound):
+        scroll.append("agent:main:never", "user", "x")
+    with pytest.raises(InvalidRequest):
+        scroll.append(KEY, "nobody", "x")
+    assert found(scroll, "basalt") == ["x"]
+
+
+def test_many_are_stored_in_order_all_or_none(scroll: Any) -> None:
+    many = ({"role": "user", "content": f"basalt {n}", "message_id": f"b{n}"} for n in range(3))
+    assert [one.message_id for one in scroll.append_many(KEY, many)] == ["b0", "b1", "b2"]
+    with pytest.raises(MessageConflict):
+        scroll.append_many(KEY, [NewMessage("user", "half"), NewMessage("user", "other", message_id="m1")])
+    assert found(scroll, "half") == []
+    assert shown(scroll)[-3:] == ["b0", "b1", "b2"]
+
+
+def test_an_edited_message_is_found_by_its_new_words_alone(scroll: Any) -> None:
+    assert scroll.edit(KEY, "m1", "quartz").parts == (TextPart("quartz"),)
+    assert (found(scroll, "quartz"), found(scroll, "place1")) == (["m1"], [])
+    with pytest.raises(InvalidRequest):
+        scroll.edit(KEY, "never", "x")
+
+
+def test_a_deleted_session_is_gone_with_its_words(scroll: Any) -> None:
+    assert scroll.delete_session(KEY) is True
+    assert scroll.delete_session(KEY) is False
+    assert found(scroll, "granite") == []
+    assert scroll.sessions(requester=OPERATOR) == []
+
+
+# Going back and starting over.
+
+
+def test_a_rewind_leaves_a_branch_to_switch_back_to(scroll: Any) -> None:
+    (whole,) = scroll.branches(KEY)
+    assert scroll.rewind(KEY, "m2").head == "m2"
+    scroll.append(KEY, "user", "basalt", message_id="b")
+    assert shown(scroll) == ["m0", "m1", "m2", "b"]
+    assert [branch.active for branch in scroll.branches(KEY)] == [True, False]
+    assert scroll.switch_branch(KEY, whole.branch_id).head == "m5"
+    assert (found(scroll, "place4"), found(scroll, "basalt")) == (["m4"], [])
+    branching = scroll.append(KEY, "user", "mica", parent_id="m0")
+    assert shown(scroll) == ["m0", branching.message_id]
+    with pytest.raises(InvalidRequest):
+        scroll.switch_branch(KEY, "never")
+
+
+def test_a_reset_ends_the_view_and_a_rewind_may_not_cross_it(scroll: Any) -> None:
+    assert scroll.reset(KEY, keep=2).kept == 2
+    scroll.append(KEY, "user", "basalt", message_id="b")
+    assert shown(scroll) == ["m4", "m5", "b"]
+    assert shown(scroll, message_id="m1", limit=3) == ["m0", "m1", "m2"]
+    with pytest.raises(RewindAcrossReset):
+        scroll.rewind(KEY, "m1")
+    old = scroll.ensure_session(KEY).session_id
+    fresh = scroll.reset(KEY, rotate=True, reason="daily", new_session_id="fresh")
+    assert (fresh.session_id, fresh.previous_session_id) == ("fresh", old)
+    assert shown(scroll) == []
+    assert shown(scroll, session_id=old, message_id="b", limit=1) == ["b"]
+    with pytest.raises(InvalidRequest):
+        scroll.reset(KEY, rotate=True, keep=1)
+
+
+# Finding and reopening.
+
+
+def test_a_search_takes_filters_and_orders_and_names_what_is_wrong(scroll: Any) -> None:
+    scroll.ensure_session(OTHER)
+    scroll.append(OTHER, "assistant", "granite basalt", message_id="o", created_at=at(0))
+    assert found(scroll, "granite", limit=25) == ["m0", "m1", "m2", "m3", "m4", "m5", "o"]
+    assert found(scroll, '"granite basalt"') == found(scroll, "granite", session_key=OTHER) == ["o"]
+    assert found(scroll, "granite", roles=["assistant"]) == found(scroll, "granite", until=at(1)) == ["o"]
+    assert found(scroll, "basalt place1", match="any") == ["m1", "o"]
+    assert found(scroll, "granite bas", match="prefix") == ["o"]
+    assert found(scroll, "granite", agents=["nobody"]) == []
+    newest = scroll.search("granite", requester=Requester(OTHER), order="newest", limit=2, exclude_current=True)
+    assert ([hit.message_id for hit in newest.hits], newest.truncated, newest.indexing) == (["m5", "m4"], True, False)
+    with pytest.raises(EmptyQuery):
+        scroll.search("...", requester=OPERATOR)
+    with pytest.raises(SessionNotFound):
+        scroll.search("granite", requester=OPERATOR, session_key="agent:main:never")
+
+
+def test_history_is_read_page_by_page_by_offset_and_by_message(scroll: Any) -> None:
+    first = scroll.history(KEY, requester=OPERATOR, limit=4)
+    assert (first.total, first.has_more, first.next_offset) == (6, True, 4)
+    last = scroll.history(KEY, requester=OPERATOR, limit=4, offset=first.next_offset)
+    assert ([one.message_id for one in last.messages], last.has_more, last.next_offset) == (["m0", "m1"], False, None)
+    assert shown(scroll, limit=4, before=first.messages[0].message_id) == ["m0", "m1"]
+    assert shown(scroll, message_id="m3", limit=3) == ["m2", "m3", "m4"]
+    assert shown(scroll, message_id="never") == []
+    with pytest.raises(SessionMismatch):
+        scroll.history(KEY, requester=OPERATOR, session_id="never")
+    with pytest.raises(SessionNotFound):
+        scroll.history(OTHER, requester=OPERATOR)
+    with pytest.raises(InvalidRequest):
+        scroll.history(KEY, requester=OPERATOR, message_id="m1", offset=1)
+
+
+def test_sessions_are_listed_page_by_page(scroll: Any) -> None:
+    for number in range(4):
+        scroll.ensure_session(f"agent:main:{number}")
+        scroll.append(f"agent:main:{number}", "user", "x")
+    keys = [one.session_key for one in scroll.sessions(requester=OPERATOR)]
+    assert keys == [*(f"agent:main:{number}" for number in reversed(range(4))), KEY]
+    assert [one.session_key for one in scroll.sessions(requester=OPERATOR, limit=2, offset=1)] == keys[1:3]
+    with pytest.raises(InvalidRequest):
+        scroll.sessions(requester=OPERATOR, limit=0)
+
+
+# Keeping.
+
+
+def test_the_index_is_made_anew_compared_and_repaired(scroll: Any) -> None:
+    seen: list[tuple[int, int]] = []
+    assert scroll.repair(progress=lambda done, total: seen.append((done, total))).ok
+    assert seen
+    report = scroll.verify(progress=lambda done, total: seen.append((done, total)))
+    assert (report.ok, report.messages, report.indexed, report.pending) == (True, 6, 6, 0)
+    assert seen[-1] == (6, 6)
+    assert scroll.reindex().transcripts == 0
+    assert found(scroll, "place3") == ["m3"]
+
+
+def test_maintaining_and_pruning(scroll: Any) -> None:
+    assert scroll.maintain(vacuum=True).vacuumed
+    assert scroll.prune(older_than=timedelta(0)).session_keys == (KEY,)
+    assert scroll.prune(older_than=timedelta(0), keep=1, dry_run=False).session_keys == ()
+    assert scroll.prune(older_than=timedelta(0), dry_run=False).deleted
+    assert scroll.sessions(requester=OPERATOR) == []
+
+
+def test_transcripts_are_imported_once_and_told_of_as_they_are(scroll: Any, tmp_path: Path) -> None:
+    lines = [{"type": "session", "version": 3, "id": "s", "timestamp": "2026-03-01T12:00:00Z"}]
+    for number in range(250):
+        message = {"role": "user", "content": f"imported {number}"}
+        parent = f"i{number - 1}" if number else None
+        lines.append({"type": "message", "id": f"i{number}", "parentId": parent, "message": message})
+    file = tmp_path / "s.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines) + "no JSON\n")
+    seen: list[tuple[int, int]] = []
+    report = scroll.import_transcripts(file, progress=lambda done, total: seen.append((done, total)))
+    assert (report.messages, report.bad, len(report.problems)) == (250, 1, 1)
+    assert seen[-1] == (file.stat().st_size, file.stat().st_size)
+    again = scroll.import_transcripts(str(file), format="pi")
+    assert (again.messages, again.known) == (0, 250)
+    assert found(scroll, "imported 249") == ["i249"]
+    with pytest.raises(ImportFailed):
+        scroll.import_transcripts(tmp_path / "nowhere")
+    with pytest.raises(InvalidRequest):
+        scroll.import_transcripts(file, format="never")
+
+
+def test_the_audit_and_the_redactor_of_the_host_are_asked(kind: Kind) -> None:
+    class Names:
+        def secrets(self, text: str) -> list[tuple[int, int]]:
+            return [(0, 7)] if text.startswith("granite") else []
+
+    events: list[Any] = []
+    with kind.open(redactor=Names(), audit=events.append) as scroll:
+        stored(scroll)
+        assert scroll.history(KEY, requester=OPERATOR, limit=1).messages[0].text == "[redacted] place5"
+        with pytest.raises(SessionNotFound):
+            scroll.history(OTHER, requester=OPERATOR)
+    assert [(event.action, event.refused) for event in events] == [("history", False), ("history", True)]
+
+
+def test_opening_leaves_an_outdated_store_as_it_is_unless_it_may_migrate(filed: Kind, tmp_path: Path) -> None:
+    filed.url = f"sqlite:///{tmp_path / 'new.db'}"
+    with pytest.raises(SchemaOutdated):
+        filed.open(migrate=False)
+    filed.open().close()
+    filed.open(migrate=False).close()
+
+
+def test_opening_something_else_is_refused(kind: Kind) -> None:
+    for wrong, error in ((7, InvalidRequest), ("postgresql://", StoreUnavailable), ("no url", StoreUnavailable)):
+        with pytest.raises(error):
+            kind.open(wrong)
+
+
+def test_a_closed_facade_refuses_everything_but_to_be_closed_again(kind: Kind) -> None:
+    scroll = stored(kind.open())
+    scroll.close()
+    scroll.close()
+    for call in (
+        lambda: scroll.append(KEY, "user", "x"),
+        lambda: scroll.search("granite", requester=OPERATOR),
+        lambda: scroll.maintain(),
+    ):
+        with pytest.raises(StoreUnavailable, match="closed"):
+            call()
+
+
+# Inside the host's transaction.
+
+
+class HostBase(orm.DeclarativeBase):
+    """A host whose tables bear the names that we use ourselves."""
+
+
+class HostSession(HostBase):
+    __tablename__ = "sessions"
+    id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
+    title: orm.Mapped[str]
+
+
+class HostMessage(HostBase):
+    __tablename__ = "messages"
+    id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
+    text: orm.Mapped[str | None] = orm.mapped_column(unique=True)
+    session_id: orm.Mapped[int | None] = orm.mapped_column(sa.ForeignKey(HostSession.id))
+
+
+WRITE = sa.insert(HostMessage).values(text="host")
+COUNT = sa.select(sa.func.count()).select_from(HostMessage)
+
+
+@dataclass
+class Host:
+    """A host with an engine, and what it gives to `using`: a connection or a session."""
+
+    kind: Kind
+    engine: Any
+    way: str
+
+    def begun(self) -> Any:
+        return self.engine.connect() if self.way == "connection" else self.kind.session(self.engine)
+
+    def rows(self) -> int:
+        with self.begun() as one:
+            return int(one.execute(COUNT).scalar_one())
+
+
+@pytest.fixture(params=["connection", "session"])
+def host(request: pytest.FixtureRequest, filed: Kind, store_path: Path) -> Iterator[Host]:
+    plain = sa.create_engine(f"sqlite:///{store_path}")
+    HostBase.metadata.create_all(plain)
+    plain.dispose()
+    engine = filed.engine()
+    yield Host(filed, engine, request.param)
+    engine.dispose()
+
+
+@pytest.fixture
+def outside(filed: Kind) -> Iterator[Any]:
+    with filed.open() as scroll:
+        yield stored(scroll)
+        assert scroll.verify().problems == ()
+
+
+def test_the_hosts_commit_stores_ours_and_its_own_together(host: Host, outside: Any) -> None:
+    with host.begun() as one:
+        one.execute(WRITE)
+        inside = outside.using(one)
+        inside.append(KEY, "user", "basalt", message_id="b")
+        assert found(inside, "basalt") == ["b"]
+        assert found(outside, "basalt") == []
+        assert one.in_transaction()
+        one.commit()
+        # The next call joins the next transaction.
+        inside.append(KEY, "user", "quartz", message_id="q")
+        assert found(outside, "quartz") == []
+        one.rollback()
+    assert (found(outside, "basalt"), found(outside, "quartz"), host.rows()) == (["b"], [], 1)
+
+
+def test_the_hosts_rollback_undoes_ours_and_its_own_together(host: Host, outside: Any) -> None:
+    with host.begun() as one:
+        inside = outside.using(one)
+        inside.append(KEY, "user", "basalt")
+        inside.edit(KEY, "m1", "changed")
+        inside.rewind(KEY, "m3")
+        one.execute(WRITE)
+        inside.delete_session(KEY)
+        one.rollback()
+    assert (found(outside, "granite", limit=25), host.rows()) == ([f"m{n}" for n in range(6)], 0)
+
+
+def test_a_transaction_that_is_left_without_a_commit_stores_nothing(host: Host, outside: Any) -> None:
+    with host.begun() as one:
+        outside.using(one).append(KEY, "user", "basalt")
+    assert found(outside, "basalt") == []
+
+
+def test_the_hosts_savepoints_undo_and_keep_ours_at_every_depth(host: Host, outside: Any) -> None:
+    with host.begun() as one:
+        inside = outside.using(one)
+        inside.append(KEY, "user", "outer", message_id="outer")
+        first = one.begin_nested()
+        inside.append(KEY, "user", "undone", message_id="undone")
+        second = one.begin_nested()
+        one.execute(WRITE)
+        inside.reset(KEY)
+        second.commit()
+        inside.edit(KEY, "outer", "undone")
+        first.rollback()
+        third = one.begin_nested()
+        inside.append(KEY, "user", "kept", message_id="kept")
+        third.commit()
+        assert inside.verify().ok
+        one.commit()
+    assert [found(outside, word) for word in ("outer", "undone", "kept")] == [["outer"], [], ["kept"]]
+    assert (shown(outside)[-1], len(shown(outside)), host.rows()) == ("kept", 8, 0)
+
+
+def test_several_facades_share_a_transaction(host: Host, outside: Any, filed: Kind) -> None:
+    with filed.open() as other, host.begun() as one, host.begun() as two:
+        first, second = outside.using(one), other.using(one)
+        first.append(KEY, "user", "basalt", message_id="b1")
+        second.append(KEY, "user", "basalt", message_id="b2")
+        nested = one.begin_nested()
+        second.append(KEY, "user", "basalt", message_id="b3")
+        first.append(KEY, "user", "basalt", message_id="b4")
+        assert found(first, "basalt") == ["b1", "b2", "b3", "b4"]
+        nested.rollback()
+        apart = other.using(two)
+        assert found(apart, "basalt") == []
+        two.rollback()
+        one.commit()
+        assert found(apart, "basalt") == ["b1", "b2"]
+
+
+def test_a_refused_call_leaves_the_transaction_as_it_was(host: Host, outside: Any) -> None:
+    with host.begun() as one:
+        one.execute(WRITE)
+        inside = outside.using(one)
+        inside.append(KEY, "user", "before")
+        with pytest.raises(MessageConflict):
+            inside.append_many(KEY, [NewMessage("user", "half"), NewMessage("user", "other", message_id="m1")])
+        with pytest.raises(SessionNotFound):
+            inside.append(OTHER, "user", "x")
+        with pytest.raises(InvalidRequest):
+            inside.maintain()
+        inside.append(KEY, "user", "after")
+        one.commit()
+    assert [len(found(outside, word)) for word in ("before", "half", "after")] == [1, 0, 1]
+    assert host.rows() == 1
+
+
+def test_closing_a_facade_inside_ends_nothing_of_the_hosts(host: Host, outside: Any) -> None:
+    with host.begun() as one:
+        with outside.using(one) as inside:
+            inside.append(KEY, "user", "basalt", message_id="b")
+        one.execute(WRITE)
+        one.commit()
+    assert (found(outside, "basalt"), host.rows()) == (["b"], 1)
+
+
+def test_a_session_keeps_its_pending_objects_pending_and_its_failures_its_own(outside: Any, filed: Kind) -> None:
+    host = Host(filed, filed.engine(), "session")
+    with host.engine.begin() as connection:
+        for table in HostBase.metadata.sorted_tables:
+            connection.execute(sa.schema.CreateTable(table))
+    with host.begun() as one:
+        pending = HostMessage(text="pending")
+        one.add(pending)
+        inside = outside.using(one)
+        inside.append(KEY, "user", "basalt", message_id="b")
+        assert pending in one.new
+        # The host's own failure is met where the host flushes, and takes nothing of ours along in its savepoint.
+        one.flush()
+        nested = one.begin_nested()
+        one.add(HostMessage(text="pending"))
+        with pytest.raises(sa.exc.IntegrityError):
+            one.flush()
+        nested.rollback()
+        inside.append(KEY, "user", "quartz", message_id="q")
+        one.commit()
+    assert (found(outside, "basalt"), found(outside, "quartz"), host.rows()) == (["b"], ["q"], 1)
+    host.engine.dispose()
+
+
+def test_using_something_else_is_refused(filed: Kind, outside: Any) -> None:
+    engine = filed.engine()
+    for wrong in (engine, None, "sqlite://", 7):
+        with pytest.raises(InvalidRequest):
+            outside.using(wrong)
+    engine.dispose()
+
+
+def test_an_engine_of_the_hosts_is_neither_closed_nor_changed(filed: Kind, host: Host) -> None:
+    before = host.rows()
+    with filed.open(host.engine) as scroll:
+        stored(scroll)
+        assert found(scroll, "place2") == ["m2"]
+    with host.begun() as one:
+        assert one.execute(sa.text("PRAGMA foreign_keys")).scalar() == 0
+    assert host.rows() == before
+
+
+# The suite is whole.
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_both_facades_have_the_same_methods_with_the_same_arguments_and_documentation() -> None:
+    assert public(AsyncBackscroll) == public(Backscroll)
+    for name in public(Backscroll) - {"open", "using", "close"}:
+        thread, loop = getattr(Backscroll, name), getattr(AsyncBackscroll, name)
+        assert inspect.iscoroutinefunction(loop), name
+        assert inspect.signature(loop) == inspect.signature(thread), name
+        assert inspect.getdoc(loop) == inspect.getdoc(thread), name
+    for opens in (Backscroll.open, AsyncBackscroll.open):
+        assert list(inspect.signature(opens).parameters) == ["target", "settings", "migrate", "redactor", "audit"]
+
+
+def test_every_method_is_called_in_this_suite() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    assert {name for name in public(Backscroll) if f".{name}(" not in text} == set()
