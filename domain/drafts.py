@@ -1,6 +1,6 @@
 """What a caller asks to be stored, checked before anything is written."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -65,15 +65,15 @@ class Draft:
     metadata: dict[str, object]
 
     def message(
-        self, session_id: str, message_id: str, now: datetime, parent_id: str | None = None, depth: int = 1
+        self, session_id: str, message_id: str, clock: Callable[[], datetime], parent_id: str | None, depth: int
     ) -> Message:
-        """The message, as the one behind `parent_id` on the active path."""
+        """The message, as the one behind `parent_id` on the active path; of now, unless it has a time."""
         return Message(
             message_id=message_id,
             session_id=session_id,
             role=self.role,
             parts=self.parts,
-            created_at=self.created_at or now,
+            created_at=self.created_at or clock(),
             parent_id=parent_id,
             depth=depth,
             metadata=self.metadata,

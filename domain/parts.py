@@ -73,12 +73,17 @@ _KINDS: dict[str, type[Part]] = {
 
 
 _FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in _KINDS.values()}
+_NAMES = {kind: frozenset(names) for kind, names in _FIELDS.items()}
 
 
 def part_to_dict(part: Part) -> dict[str, object]:
     """The JSON form: `type` and every field that is set."""
-    values = ((name, getattr(part, name)) for name in _FIELDS[type(part)])
-    return {"type": part.type, **{name: value for name, value in values if value is not None and value is not False}}
+    data: dict[str, object] = {"type": part.type}
+    for name in _FIELDS[type(part)]:
+        value = getattr(part, name)
+        if value is not None and value is not False:
+            data[name] = value
+    return data
 
 
 def part_from_dict(data: Mapping[str, object]) -> Part:
@@ -87,9 +92,11 @@ def part_from_dict(data: Mapping[str, object]) -> Part:
     if kind is None:
         raise InvalidRequest(f"a part's type must be one of {', '.join(_KINDS)}, not {data.get('type')!r}")
     allowed = _FIELDS[kind]
-    values = {str(name): value for name, value in data.items() if name != "type"}
-    if unknown := sorted(set(values) - set(allowed)):
-        raise InvalidRequest(f"a {kind.type} part has no field {unknown[0]!r}; it has {', '.join(allowed)}")
+    values: dict[str, object] = {**data}
+    del values["type"]
+    if not _NAMES[kind].issuperset(values):
+        unknown = min(str(name) for name in values if name not in allowed)
+        raise InvalidRequest(f"a {kind.type} part has no field {unknown!r}; it has {', '.join(allowed)}")
     if "arguments" in values and not isinstance(values["arguments"], str):
         try:
             values["arguments"] = json.dumps(values["arguments"], ensure_ascii=False, allow_nan=False)

@@ -47,6 +47,7 @@ class NewMessageRow(NamedTuple):
 
 # Past SQLAlchemy's own INSERT, which takes longer over a row than SQLite does.
 _COLUMNS = (*NewMessageRow._fields, "indexed", "search_text")
+_MOVE_HEAD = "UPDATE backscroll_branches SET head_pk = ? WHERE id = ?"
 _INSERT = f"INSERT INTO {MESSAGES.name} ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 
 
@@ -59,8 +60,8 @@ class _Changes:
 class IndexedSession(orm.Session):
     """A session whose flushes carry the index along."""
 
-    def insert_messages(self, rows: Sequence[NewMessageRow], scope: str | None) -> None:
-        """Stores messages of one transcript and indexes them under its scope tokens (None: it is kept out)."""
+    def insert_messages(self, rows: Sequence[NewMessageRow], branch_pk: int, scope: str | None) -> None:
+        """Stores messages at the end of a branch, and indexes them under scope tokens (None: they are kept out)."""
         stored: list[tuple[object, ...]] = []
         added: list[fts.IndexRow] = []
         for row in rows:
@@ -70,6 +71,8 @@ class IndexedSession(orm.Session):
                 added.append((row.id, row.text if substitute is None else substitute, scope))
         connection = self.connection()
         connection.exec_driver_sql(_INSERT, stored)
+        # Before the index is written: a statement that foreign keys may undo makes FTS5 put what it gathers on disk.
+        connection.exec_driver_sql(_MOVE_HEAD, (rows[-1].id, branch_pk))
         fts.insert(connection, added)
 
 

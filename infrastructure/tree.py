@@ -50,9 +50,8 @@ class SqlMessages(HeadReads):
             rows.append(mapping.new_message(placed, pk, place.pk, tip.pk, head.reset_pk, shown))
             stored.append(placed)
             tip = Tip(pk, message.message_id, placed.depth, shown)
-        self._session.insert_messages(rows, place.scope)
+        self._session.insert_messages(rows, head.branch_pk, place.scope)
         self._last_key = pk
-        connection.exec_driver_sql(_MOVE_HEAD, (tip.pk, head.branch_pk))
         self._heads[branch.session_id, branch.branch_id] = head._replace(tip=tip)
         return stored
 
@@ -211,7 +210,6 @@ def _ids(pks: Sequence[int]) -> sa.ColumnElement[bool]:
 
 _LEAVE_BRANCH = "UPDATE backscroll_branches SET active = 0 WHERE transcript_pk = ? AND active = 1"
 _TAKE_BRANCH = "UPDATE backscroll_branches SET active = 1 WHERE id = ?"
-_MOVE_HEAD = "UPDATE backscroll_branches SET head_pk = ? WHERE id = ?"
 _CLIMB = sa.text(
     """WITH RECURSIVE line(id, parent_pk, depth, active) AS (
         SELECT id, parent_pk, depth, active FROM backscroll_messages WHERE id = :head

@@ -52,7 +52,10 @@ class Word(sa.types.TypeDecorator[Any]):
 
 def json_text(value: object) -> str:
     """JSON data as it is stored."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class Json(sa.types.TypeDecorator[Any]):

@@ -94,9 +94,7 @@ class Writing:
         """A new message from a draft, with an id and a time, behind what already waits to be stored on the branch."""
         parent_id = waiting[-1].message_id if waiting else branch.head
         depth = branch.depth + len(waiting) + 1
-        return draft.message(
-            branch.session_id, draft.message_id or self._new_id(), self._clock(), parent_id=parent_id, depth=depth
-        )
+        return draft.message(branch.session_id, draft.message_id or self._new_id(), self._clock, parent_id, depth)
 
     def now(self) -> datetime:
         """The present time."""

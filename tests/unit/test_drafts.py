@@ -80,11 +80,14 @@ def test_a_message_and_a_mapping_of_its_fields_are_the_same() -> None:
 def test_a_draft_is_clean_and_becomes_a_message() -> None:
     draft = drafted(NewMessage(Role.USER, "a\x00", "m\x00", "p\ud83d", None, {"k\x00": "v\ud83d"}))
     assert (draft.message_id, draft.parent_id, draft.metadata) == ("m\ufffd", "p\ufffd", {"k\ufffd": "v\ufffd"})
-    message = draft.message("S1", "m1", EPOCH)
+    message = draft.message("S1", "m1", lambda: EPOCH, None, 1)
     assert (message.message_id, message.session_id, message.role) == ("m1", "S1", Role.USER)
     assert message.parts == (TextPart("a\ufffd"),)
     assert message.created_at == EPOCH
-    assert drafted(NewMessage("user", "a", created_at=EPOCH)).message("S1", "m1", datetime.max).created_at == EPOCH
+    assert (
+        drafted(NewMessage("user", "a", created_at=EPOCH)).message("S1", "m1", lambda: datetime.max, None, 1).created_at
+        == EPOCH
+    )
 
 
 @pytest.mark.parametrize(
