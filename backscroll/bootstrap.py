@@ -4,7 +4,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 from typing import Self
 from urllib.parse import unquote, urlsplit
@@ -12,13 +14,16 @@ from urllib.parse import unquote, urlsplit
 import sqlalchemy as sa
 
 from backscroll.domain.audit import Audit, no_audit
-from backscroll.domain.errors import InvalidRequest, StoreUnavailable
+from backscroll.domain.errors import BackscrollError, InvalidRequest, StoreUnavailable
 from backscroll.domain.ids import new_id
-from backscroll.domain.ports import Redactor, Store
+from backscroll.domain.ports import Redactor, Stores
 from backscroll.infrastructure import migrate, schema, sqlite_checks
 from backscroll.infrastructure.engine import begun, create_engine
 from backscroll.infrastructure.importers import readers
 from backscroll.infrastructure.pending import leave_all_pending
+from backscroll.infrastructure.per_agent.files import AgentFiles, is_per_agent
+from backscroll.infrastructure.per_agent.opening import Opener
+from backscroll.infrastructure.per_agent.stores import AgentOptions, AgentStores
 from backscroll.infrastructure.redaction import PatternRedactor
 from backscroll.infrastructure.settings import Settings, from_environment
 from backscroll.infrastructure.store import ConnectionStore, EngineStore, StoreOptions
@@ -39,6 +44,7 @@ class _Wiring:
     redactor: Redactor
     audit: Audit
     options: StoreOptions
+    per_agent: bool
 
 
 def _now() -> datetime:
@@ -48,9 +54,9 @@ def _now() -> datetime:
 class Backscroll(Facade):
     """A store of conversations. Open one with `Backscroll.open`."""
 
-    def __init__(self, store: Store, wiring: _Wiring, on_pending: Callable[[], None]) -> None:
+    def __init__(self, stores: Stores, wiring: _Wiring, on_pending: Callable[[], None]) -> None:
         super().__init__(
-            store,
+            stores,
             policy=wiring.settings.policy(),
             redactor=wiring.redactor,
             limits=wiring.settings.limits(),
@@ -87,29 +93,26 @@ class Backscroll(Facade):
         Raises `StoreUnavailable` when the database cannot be used, and `InvalidRequest` for a setting that is wrong.
         """
         settings = _settings(target, settings)
-        if isinstance(target, sa.Engine):
-            engine, at_close = target, []
-        else:
-            engine = create_engine(
-                settings.database_url, busy_timeout=settings.busy_timeout, synchronous=settings.synchronous
-            )
-            at_close = [engine.dispose]
-        try:
-            _prepare(engine, upgrade=migrate)
-        except BaseException:
-            for close in at_close:
-                close()
-            raise
         options = StoreOptions(
             rank_bound=settings.rank_bound,
             inline_reindex_limit=settings.inline_reindex_limit,
             new_id=new_id,
             clock=_now,
         )
-        store = EngineStore(engine, options)
-        worker = Worker(Indexing(store, _now, new_id).work)
+        per_agent = not isinstance(target, sa.Engine) and is_per_agent(settings.database_url)
+        stores: Stores
+        work: Callable[[Event], None]
+        if per_agent:
+            agents = _agent_stores(settings, options, upgrade=migrate)
+            stores, work, at_close = agents, partial(_reindex_pending, agents), [agents.close]
+        else:
+            engine, at_close = _engine(target, settings, upgrade=migrate)
+            stores = store = EngineStore(engine, options)
+            work = Indexing(store, _now, new_id).work
+        worker = Worker(work)
         wake = worker.wake if settings.background_reindex else _leave_pending
-        scroll = cls(store, _Wiring(settings, redactor or PatternRedactor(), audit, options), wake)
+        wiring = _Wiring(settings, redactor or PatternRedactor(), audit, options, per_agent)
+        scroll = cls(stores, wiring, wake)
         scroll._at_close = [worker.close, *at_close]
         return scroll
 
@@ -118,6 +121,8 @@ class Backscroll(Facade):
 
         Each call is a savepoint, so that a refused write leaves the host's transaction as it was.
         """
+        if self._wiring.per_agent:
+            raise InvalidRequest("using(connection) needs one database: here each agent has a file of its own")
         if not isinstance(connection, sa.Connection):
             raise InvalidRequest(f"connection must be a sqlalchemy.Connection, not {type(connection).__name__}")
         return Backscroll(ConnectionStore(connection, self._wiring.options), self._wiring, self._on_pending)
@@ -137,9 +142,15 @@ class Backscroll(Facade):
 
 
 def store_file(url: str | None = None) -> Path | None:
-    """The SQLite file that a database URL (left out: the settings) names; None for a store in memory or a bad URL."""
+    """The SQLite file that a database URL (left out: the settings) names; None for a store in memory or a bad URL.
+
+    For a URL with `{agent_id}`, the folder that holds the agents' files.
+    """
     try:
-        parsed = sa.make_url(_settings(url).database_url)
+        configured = _settings(url).database_url
+        if is_per_agent(configured):
+            return AgentFiles.of(configured).folder
+        parsed = sa.make_url(configured)
     except sa.exc.ArgumentError:
         return None
     name = parsed.database or ":memory:"
@@ -161,6 +172,54 @@ def _settings(target: object, given: Settings | None = None) -> Settings:
         raise InvalidRequest(f"open takes a URL, an Engine or Settings, not {type(target).__name__}")
     settings = given or from_environment()
     return settings.model_copy(update={"database_url": target}) if isinstance(target, str) else settings
+
+
+def _engine(target: object, settings: Settings, *, upgrade: bool) -> tuple[sa.Engine, list[Callable[[], None]]]:
+    """The engine with its schema seen to, and what is to be done when the store is closed."""
+    at_close: list[Callable[[], None]] = []
+    if isinstance(target, sa.Engine):
+        engine = target
+    else:
+        engine = create_engine(
+            settings.database_url, busy_timeout=settings.busy_timeout, synchronous=settings.synchronous
+        )
+        at_close = [engine.dispose]
+    try:
+        _prepare(engine, upgrade=upgrade)
+    except BaseException:
+        for close in at_close:
+            close()
+        raise
+    return engine, at_close
+
+
+def _agent_stores(settings: Settings, options: StoreOptions, *, upgrade: bool) -> AgentStores:
+    """The stores of the agents; no file is opened yet."""
+    sqlite_checks.check_library()
+    files = AgentFiles.of(settings.database_url)
+    opener = Opener(
+        files,
+        lambda engine, newest: _prepare(engine, upgrade=newest),
+        upgrade=upgrade,
+        busy_timeout=settings.busy_timeout,
+        synchronous=settings.synchronous,
+    )
+    agents = AgentOptions(
+        open_files=settings.open_agent_files, threads=settings.search_threads, patience=settings.busy_timeout
+    )
+    return AgentStores(files, opener, options, agents)
+
+
+def _reindex_pending(stores: AgentStores, stop: Event) -> None:
+    """A background worker's turn where each agent has a file: those in which a search has met what is pending."""
+    for store in stores.pending():
+        if stop.is_set():
+            return
+        try:
+            Indexing(store, _now, new_id).work(stop)
+        except BackscrollError as error:
+            # The next search that meets it tries again.
+            _log.warning("an agent's reindexing is put off: %s", error)
 
 
 def _prepare(engine: sa.Engine, *, upgrade: bool) -> None:

@@ -20,8 +20,10 @@ _LOOK_AGAIN = 0.002
 _PLAIN_MEMORY = re.compile(r"^(:memory:)?$")
 
 
-def create_engine(url: str, *, busy_timeout: float, synchronous: str) -> sa.Engine:
-    """An engine of our own for `url`.
+def create_engine(
+    url: str, *, busy_timeout: float, synchronous: str, idle_connections: int = 5, cache_kib: int = 16_384
+) -> sa.Engine:
+    """An engine of our own for `url`, which keeps so many connections that nobody uses, each with so large a cache.
 
     `busy_timeout` is in seconds; `synchronous` is SQLite's pragma: FULL keeps a committed message through a power
     cut, NORMAL may lose the last ones (never the store's consistency). Raises `StoreUnavailable` for a bad URL.
@@ -34,7 +36,7 @@ def create_engine(url: str, *, busy_timeout: float, synchronous: str) -> sa.Engi
         # A database in memory lives in one connection, which its users then take in turns.
         one = {"poolclass": sa.pool.QueuePool, "pool_size": 1, "max_overflow": 0} if memory else {}
         arguments = {"timeout": busy_timeout, "check_same_thread": False}
-        engine = sa.create_engine(parsed, connect_args=arguments, **one)
+        engine = sa.create_engine(parsed, connect_args=arguments, **{"pool_size": idle_connections, **one})
     except (exc.ArgumentError, exc.NoSuchModuleError) as error:
         raise StoreUnavailable("the database URL cannot be read: use a form such as sqlite:///backscroll.db") from error
 
@@ -43,8 +45,8 @@ def create_engine(url: str, *, busy_timeout: float, synchronous: str) -> sa.Engi
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute(f"PRAGMA synchronous = {synchronous}")
-        # 16 MiB: the pages that the newest matches of a word stand on, so that they are looked up once.
-        cursor.execute("PRAGMA cache_size = -16384")
+        # Room for the pages that the newest matches of a word stand on, so that they are looked up once.
+        cursor.execute(f"PRAGMA cache_size = -{cache_kib}")
         # Asked first: setting it where it is set already could wait for a lock.
         if not memory and cursor.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             cursor.execute("PRAGMA journal_mode = WAL")

@@ -1,5 +1,6 @@
 """Schema revisions, applied by Alembic on a given connection; no ini file, no logging set-up, any folder."""
 
+import threading
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -9,9 +10,11 @@ from backscroll.infrastructure.engine import ensure_begun
 from backscroll.infrastructure.fts import INDEX
 from backscroll.infrastructure.rows import PREFIX, VERSION_TABLE
 
-KNOWN = ("0001", "0002")
+KNOWN = ("0001", "0002", "0003")
 """The revisions in order. Known without reading the scripts, so that opening a current store stays cheap."""
 HEAD = KNOWN[-1]
+_ONE_AT_A_TIME = threading.Lock()
+"""Alembic keeps what it is doing in module-wide variables."""
 _FOLDER = Path(__file__).parent.parent
 # Beside this package lies "migrations"; a checkout reached by its real path has the same folder as "alembic".
 SCRIPTS = next(path for name in ("migrations", "alembic") if (path := _FOLDER / name).joinpath("env.py").exists())
@@ -51,7 +54,8 @@ def upgrade(connection: sa.Connection, to: str = "head") -> None:
 
     require_fts5(connection)
     ensure_begun(connection)
-    command.upgrade(_config(connection), to)
+    with _ONE_AT_A_TIME:
+        command.upgrade(_config(connection), to)
 
 
 def downgrade(connection: sa.Connection, to: str) -> None:
@@ -59,7 +63,8 @@ def downgrade(connection: sa.Connection, to: str) -> None:
     from alembic import command
 
     ensure_begun(connection)
-    command.downgrade(_config(connection), to)
+    with _ONE_AT_A_TIME:
+        command.downgrade(_config(connection), to)
 
 
 def require_fts5(connection: sa.Connection) -> None:

@@ -14,6 +14,7 @@ from backscroll.infrastructure.engine import begun, ensure_begun, translated
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.index import SqlIndex
 from backscroll.infrastructure.sessions import SqlSessions
+from backscroll.infrastructure.single import OneForAll
 from backscroll.infrastructure.tree import SqlMessages
 
 
@@ -41,7 +42,7 @@ class SqlUnitOfWork:
         self._session.commit()
 
 
-class EngineStore:
+class EngineStore(OneForAll):
     """A store on an engine; each unit of work is a transaction of its own."""
 
     def __init__(self, engine: sa.Engine, options: StoreOptions) -> None:
@@ -89,7 +90,7 @@ class EngineStore:
 _TIDYING = ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-class ConnectionStore:
+class ConnectionStore(OneForAll):
     """A store inside a host's transaction; each unit of work is a savepoint in it, and none ends it."""
 
     def __init__(self, connection: sa.Connection, options: StoreOptions) -> None:

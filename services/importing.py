@@ -1,15 +1,16 @@
 """Taking over transcripts that other programs wrote: streamed, idempotent, line by line."""
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from backscroll.domain.errors import ImportFailed, InvalidRequest, SessionMismatch
+from backscroll.domain.errors import ImportFailed, InvalidRequest, SessionMismatch, SessionNotFound
 from backscroll.domain.keys import agent_for, checked_key, kind_in_key
 from backscroll.domain.model import Branch, Line, Message, Reset, Session, SessionKind, Transcript
-from backscroll.domain.ports import Clock, NewId, Progress, Store, TranscriptReader, UnitOfWork
+from backscroll.domain.ports import Clock, NewId, Progress, Store, Stores, TranscriptReader, UnitOfWork
 from backscroll.domain.records import (
     BadLine,
     HeadRecord,
@@ -32,8 +33,8 @@ _PROBLEMS = 1_000
 class Importing:
     """The use case that imports."""
 
-    def __init__(self, store: Store, readers: Sequence[TranscriptReader], clock: Clock, new_id: NewId) -> None:
-        self._store = store
+    def __init__(self, stores: Stores, readers: Sequence[TranscriptReader], clock: Clock, new_id: NewId) -> None:
+        self._stores = stores
         self._readers = readers
         self._clock = clock
         self._new_id = new_id
@@ -60,13 +61,30 @@ class Importing:
             batches = _batches(reader.records(source, file))
             importer = _FileImport(file, tally, self._clock, self._new_id)
             for batch, last in batches:
-                with self._store.writing() as unit:
-                    importer.take(unit, [line.record for line in batch], last=last)
-                    unit.commit()
+                records = [line.record for line in batch]
+                importer.count(records)
+                try:
+                    store = self._store_for(file, records)
+                except InvalidRequest as error:
+                    tally.problem(file.name, None, str(error))
+                    break
+                self._take(store, importer, records, last=last)
                 if progress is not None:
                     progress(before + batch[-1].bytes_done, total)
             before += file.size
         return tally.report()
+
+    def _store_for(self, file: TranscriptFile, records: Sequence[object]) -> Store:
+        """Where a batch goes. One without a message is no reason to make a store."""
+        if any(isinstance(record, MessageRecord) for record in records):
+            return self._stores.making(file.session_key, file.agent_id)
+        return self._stores.of(file.session_key)
+
+    def _take(self, store: Store, importer: "_FileImport", records: Sequence[object], *, last: bool) -> None:
+        # Without a store there is no session that the batch could belong to.
+        with contextlib.suppress(SessionNotFound), store.writing() as unit:
+            importer.take(unit, records, last=last)
+            unit.commit()
 
     def _reader(self, path: Path, name: str) -> TranscriptReader:
         known = [reader.format for reader in self._readers]
@@ -140,14 +158,17 @@ class _FileImport:
         self._head: str | None = None
         self._time: datetime | None = file.started_at
 
-    def take(self, unit: UnitOfWork, records: Sequence[object], *, last: bool) -> None:
-        """Stores a batch of records; with the last one the file's own head becomes the active one."""
+    def count(self, records: Sequence[object]) -> None:
+        """Counts the records of a batch that are not to be stored."""
         for record in records:
             if isinstance(record, BadLine):
                 self._tally.count(bad=1)
                 self._tally.problem(self._file.name, record.line, record.reason)
             elif isinstance(record, SkippedRecord):
                 self._tally.count(skipped=1)
+
+    def take(self, unit: UnitOfWork, records: Sequence[object], *, last: bool) -> None:
+        """Stores a batch of records; with the last one the file's own head becomes the active one."""
         if not any(isinstance(record, MessageRecord) for record in records) and not self._stored(unit):
             return
         self._ensure(unit, records)

@@ -1,0 +1,153 @@
+"""A unit of work on one agent's file: the repositories of any store, which also note kin in other files."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from backscroll.domain.model import Session
+from backscroll.domain.ports import Progress, SearchRequest
+from backscroll.domain.results import IndexReport, Problem
+from backscroll.domain.visibility import Scope
+from backscroll.infrastructure import mapping
+from backscroll.infrastructure.hooks import IndexedSession
+from backscroll.infrastructure.index import SqlIndex
+from backscroll.infrastructure.matching import matching
+from backscroll.infrastructure.per_agent.kin import Kin, foreign_parents
+from backscroll.infrastructure.rows import MESSAGES, SessionRow, TranscriptRow
+from backscroll.infrastructure.scopes import tree_keys
+from backscroll.infrastructure.sessions import SqlSessions
+from backscroll.infrastructure.store import SqlUnitOfWork, StoreOptions
+
+_ALWAYS = -(2**62)
+"""Before any time, in microseconds."""
+
+
+class Gathered(NamedTuple):
+    """What one file gives a search over several: its newest matches, and in how many messages each phrase occurs."""
+
+    rows: Sequence[sa.Row[*tuple[Any, ...]]]
+    counts: Sequence[int]
+
+
+class FiledSessions(SqlSessions):
+    """The sessions of one agent. Kin is noted before a session is stored, under the write lock of its file."""
+
+    def __init__(self, session: IndexedSession, kin: Kin) -> None:
+        super().__init__(session)
+        self._kin = kin
+        self.removed: list[str] = []
+
+    def add(self, session: Session, branch_id: str) -> None:
+        """Stores a new session with its first, empty transcript, whose only branch gets `branch_id`."""
+        self._kin.note(session)
+        super().add(session, branch_id)
+
+    def update(self, session: Session) -> None:
+        """Stores the changed fields of a session."""
+        self._kin.note(session)
+        super().update(session)
+
+    def remove(self, session_key: str) -> bool:
+        """Deletes a session with everything in it and in the index; False when there is none."""
+        self.removed.append(session_key)
+        return super().remove(session_key)
+
+    def below(self, scope: Scope) -> list[str]:
+        """The keys of what is below the roots of a scope's tree."""
+        return tree_keys(self._session.connection(), scope)
+
+    def parents(self) -> set[tuple[str, str]]:
+        """Child and parent wherever the parent is another agent's."""
+        rows = self._session.scalars(
+            sa.select(SessionRow).where(sa.or_(SessionRow.spawned_by.is_not(None), SessionRow.owner.is_not(None)))
+        )
+        return {
+            (row.session_key, parent)
+            for row in rows
+            for parent in foreign_parents(mapping.session(row, row.agent.agent_id, ""))
+        }
+
+    def settle_kin(self, agent_id: str) -> None:
+        """Makes the hints about these sessions exactly true."""
+        true, noted = self.parents(), self._kin.noted(agent_id)
+        for key in {child for child, _ in true - noted}:
+            if (session := self.get(key)) is not None:
+                self._kin.note(session)
+        for child, parent in noted - true:
+            self._kin.forget(child, [parent])
+
+    def forget_kin(self, session_key: str) -> None:
+        """Drops the hints about a session that are not true any more."""
+        session = self.get(session_key)
+        self._kin.forget(session_key, self._kin.parents(session_key) - (foreign_parents(session) if session else set()))
+
+
+class FiledIndex(SqlIndex):
+    """The index of one agent's file, which can also give what is ranked together with other files' matches."""
+
+    def __init__(
+        self, session: IndexedSession, rank_bound: int, sessions: FiledSessions, agent_id: str, kin: Kin
+    ) -> None:
+        super().__init__(session, rank_bound)
+        self._sessions = sessions
+        self._agent_id = agent_id
+        self._kin = kin
+
+    def gather(self, request: SearchRequest, since: int | None) -> Gathered:
+        """The matches that are ranked, leaving out those from before `since` (microseconds), and the counts."""
+        several = len(request.query.phrases) > 1
+        found = matching(self._session.connection(), request)
+        if found is None:
+            return Gathered((), [0 if several else 1] * len(request.query.phrases))
+        order, bound = self._candidates(request)
+        statement = sa.text(
+            f"WITH candidate(id) AS MATERIALIZED (SELECT m.id {found.source} {order})"
+            f" SELECT m.id, {_COLUMNS}, s.session_key, t.session_id FROM candidate AS c"
+            " CROSS JOIN backscroll_messages AS m ON m.id = c.id"
+            " CROSS JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk"
+            " CROSS JOIN backscroll_sessions AS s ON s.id = t.session_pk WHERE m.created_at >= :newer"
+        ).columns(MESSAGES.c.id, *mapping.MESSAGE_COLUMNS, SessionRow.session_key, TranscriptRow.session_id)
+        params = {
+            **found.params,
+            "match": found.expression(request.query),
+            "bound": bound,
+            "newer": _ALWAYS if since is None else since,
+        }
+        rows = self._session.connection().execute(statement, params).all()
+        # One phrase weighs the same in every match, however often it occurs.
+        counts = [self._frequency(found, phrase) if several else 1 for phrase in request.query.phrases]
+        return Gathered(rows, counts)
+
+    def bound(self, request: SearchRequest) -> int:
+        """How many matches are ranked in all."""
+        return self._candidates(request)[1]
+
+    def verify(self, progress: Progress | None) -> IndexReport:
+        """Compares marks, paths, references and the hints of kin with what is stored; changes nothing."""
+        report = super().verify(progress)
+        true, noted = self._sessions.parents(), self._kin.noted(self._agent_id)
+        problems = [
+            Problem(what="a session that its parent's tree does not know of", session_key=child)
+            for child, _ in true - noted
+        ] + [Problem(what="a hint of a tree that is not true", session_key=child) for child, _ in noted - true]
+        problems.sort(key=lambda one: (one.what, one.session_key or ""))
+        return replace(report, ok=report.ok and not problems, problems=(*report.problems, *problems))
+
+    def mend(self) -> None:
+        """Makes paths, index and the hints of kin right, and leaves every transcript pending."""
+        super().mend()
+        self._sessions.settle_kin(self._agent_id)
+
+
+_COLUMNS = ", ".join(f"m.{column.name}" for column in mapping.MESSAGE_COLUMNS)
+
+
+class FiledUnitOfWork(SqlUnitOfWork):
+    """One transaction on one agent's file."""
+
+    def __init__(self, session: IndexedSession, options: StoreOptions, agent_id: str, kin: Kin) -> None:
+        super().__init__(session, options)
+        self.sessions: FiledSessions = FiledSessions(session, kin)
+        self.index: FiledIndex = FiledIndex(session, options.rank_bound, self.sessions, agent_id, kin)
