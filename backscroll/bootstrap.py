@@ -199,7 +199,7 @@ def _agent_stores(settings: Settings, options: StoreOptions, *, upgrade: bool) -
     files = AgentFiles.of(settings.database_url)
     opener = Opener(
         files,
-        lambda engine, newest: _prepare(engine, upgrade=newest),
+        _prepare,
         upgrade=upgrade,
         busy_timeout=settings.busy_timeout,
         synchronous=settings.synchronous,

@@ -1,19 +1,29 @@
 """Opening one agent's file: an engine of its own, its schema seen to once."""
 
-from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 import sqlalchemy as sa
 
 from backscroll.infrastructure.engine import begun, create_engine
 from backscroll.infrastructure.per_agent.files import AgentFiles
 
-Prepare = Callable[[sa.Engine, bool], None]
-"""Sees to the schema of an engine's database; with True brings one up to date that is not. Raises `SchemaOutdated`."""
 
-IDLE_CONNECTIONS = 1
-CACHE_KIB = 2048
+class Prepare(Protocol):
+    """Sees to the schema of an engine's database."""
+
+    def __call__(self, engine: sa.Engine, *, upgrade: bool) -> None:
+        """Brings an outdated one up to date, or with `upgrade` False raises `SchemaOutdated`."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+_IDLE_CONNECTIONS = 1
+_CACHE_KIB = 2_048
+"""Of each open file; there may be many."""
 
 
 class Opener:
@@ -28,7 +38,6 @@ class Opener:
         self._busy_timeout = busy_timeout
         self._synchronous = synchronous
         self._seen: dict[Path, tuple[int, int]] = {}
-        self._empty: bytes | None = None
 
     def open(self, path: Path) -> sa.Engine:
         """An engine on a file that is there. The schema is looked at again when it or the file has changed since."""
@@ -37,7 +46,7 @@ class Opener:
             with begun(engine, writing=False) as connection:
                 found = _schema(connection, path)
             if self._seen.get(path) != found:
-                self._prepare(engine, self._upgrade)
+                self._prepare(engine, upgrade=self._upgrade)
                 with begun(engine, writing=False) as connection:
                     self._seen[path] = _schema(connection, path)
         except BaseException:
@@ -47,27 +56,31 @@ class Opener:
 
     def empty(self) -> bytes:
         """What is in a file of this release's schema in which nothing is stored yet."""
-        if self._empty is None:
-            with TemporaryDirectory() as folder:
-                path = Path(folder) / "empty.db"
-                engine = self._engine(self._files.url.set(database=str(path)))
-                try:
-                    self._prepare(engine, True)
-                finally:
-                    engine.dispose()
-                self._empty = path.read_bytes()
-        return self._empty
+        return _empty(self._prepare)
 
     def _engine(self, url: sa.URL) -> sa.Engine:
         return create_engine(
             url.render_as_string(hide_password=False),
             busy_timeout=self._busy_timeout,
             synchronous=self._synchronous,
-            idle_connections=IDLE_CONNECTIONS,
-            cache_kib=CACHE_KIB,
+            idle_connections=_IDLE_CONNECTIONS,
+            cache_kib=_CACHE_KIB,
         )
 
 
 def _schema(connection: sa.Connection, path: Path) -> tuple[int, int]:
     """The file's number and SQLite's count of changes to its schema."""
     return path.stat().st_ino, connection.exec_driver_sql("PRAGMA schema_version").scalar_one()
+
+
+@cache
+def _empty(prepare: Prepare) -> bytes:
+    """Made once in a process: migrating takes a hundred times as long as writing a file."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        engine = create_engine(f"sqlite:///{path}", busy_timeout=0, synchronous="NORMAL")
+        try:
+            prepare(engine, upgrade=True)
+        finally:
+            engine.dispose()
+        return path.read_bytes()

@@ -61,7 +61,7 @@ class Pool(Generic[Opened]):
 
     def close(self) -> None:
         """Closes every file that nobody uses; the others close when their users are done."""
-        self._close_all(self._retire(lambda entry: True))
+        self._close_all(self._retire(lambda _: True))
 
     def _take(self, path: Path) -> _Entry[Opened]:
         end = time.monotonic() + self._patience
