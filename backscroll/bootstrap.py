@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from backscroll.domain.audit import Audit, no_audit
 from backscroll.domain.errors import BackscrollError, InvalidRequest, StoreUnavailable
 from backscroll.domain.ids import new_id
-from backscroll.domain.ports import Redactor, Stores
+from backscroll.domain.ports import Redactor
+from backscroll.domain.stores import Stores
 from backscroll.infrastructure import migrate, schema, sqlite_checks
 from backscroll.infrastructure.engine import begun, create_engine
 from backscroll.infrastructure.importers import readers

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from backscroll.domain.ports import Asking, Found, Store, UnitOfWork
+from backscroll.domain.ports import Store, UnitOfWork
 from backscroll.domain.results import SessionSummary
+from backscroll.domain.stores import Asking, Found
 from backscroll.domain.visibility import Scope
 
 

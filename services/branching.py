@@ -5,7 +5,8 @@ from backscroll.domain.errors import InvalidRequest, RewindAcrossReset, SessionN
 from backscroll.domain.keys import checked_key
 from backscroll.domain.model import Branch, Line, Reset, ResetReason, Transcript
 from backscroll.domain.paths import current_view
-from backscroll.domain.ports import Clock, NewId, Stores, UnitOfWork
+from backscroll.domain.ports import Clock, NewId, UnitOfWork
+from backscroll.domain.stores import Stores
 from backscroll.domain.text import checked_message_id, checked_name
 
 

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from backscroll.domain.errors import BackscrollError, SchemaOutdated, SessionNotFound, StoreUnavailable
-from backscroll.domain.ports import Clock, NewId, Progress, Store, Stores
+from backscroll.domain.ports import Clock, NewId, Progress, Store
 from backscroll.domain.results import IndexReport, MaintenanceReport, Problem, PruneReport, ReindexReport
+from backscroll.domain.stores import Stores
 from backscroll.services.indexing import Indexing
 from backscroll.services.maintaining import Maintaining, checked_retention
 

@@ -9,7 +9,7 @@ from backscroll.domain.drafts import NewMessage
 from backscroll.domain.limits import Limits
 from backscroll.domain.model import Branch, Message, Reset, Session
 from backscroll.domain.parts import Content
-from backscroll.domain.ports import Clock, NewId, Progress, Redactor, Stores, TranscriptReader
+from backscroll.domain.ports import Clock, NewId, Progress, Redactor, TranscriptReader
 from backscroll.domain.results import (
     HistoryPage,
     ImportReport,
@@ -20,6 +20,7 @@ from backscroll.domain.results import (
     SearchPage,
     SessionSummary,
 )
+from backscroll.domain.stores import Stores
 from backscroll.domain.visibility import Requester, VisibilityPolicy
 from backscroll.services.branching import Branching
 from backscroll.services.everywhere import Everywhere

@@ -10,7 +10,7 @@ from pathlib import Path
 from backscroll.domain.errors import ImportFailed, InvalidRequest, SessionMismatch, SessionNotFound
 from backscroll.domain.keys import agent_for, checked_key, kind_in_key
 from backscroll.domain.model import Branch, Line, Message, Reset, Session, SessionKind, Transcript
-from backscroll.domain.ports import Clock, NewId, Progress, Store, Stores, TranscriptReader, UnitOfWork
+from backscroll.domain.ports import Clock, NewId, Progress, Store, TranscriptReader, UnitOfWork
 from backscroll.domain.records import (
     BadLine,
     HeadRecord,
@@ -22,6 +22,7 @@ from backscroll.domain.records import (
     TranscriptFile,
 )
 from backscroll.domain.results import ImportProblem, ImportReport
+from backscroll.domain.stores import Stores
 from backscroll.domain.text import MAX_TITLE, checked_name
 
 _BATCH = 1_000

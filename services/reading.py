@@ -8,8 +8,9 @@ from backscroll.domain.keys import checked_key
 from backscroll.domain.limits import Limits, checked_limit, checked_offset
 from backscroll.domain.model import Line, Message, Role
 from backscroll.domain.paths import Stretch, closed_interval, current_view, window
-from backscroll.domain.ports import Redactor, Stores, UnitOfWork
+from backscroll.domain.ports import Redactor, UnitOfWork
 from backscroll.domain.results import HistoryPage, SessionSummary
+from backscroll.domain.stores import Stores
 from backscroll.domain.text import checked_message_id, checked_name
 from backscroll.domain.visibility import Requester, Scope
 from backscroll.services.guarding import Guard

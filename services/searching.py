@@ -12,10 +12,11 @@ from backscroll.domain.keys import checked_key
 from backscroll.domain.limits import Limits, checked_limit
 from backscroll.domain.model import SPOKEN, Role
 from backscroll.domain.paths import Stretch, current_view
-from backscroll.domain.ports import Asking, Redactor, SearchRequest, Stores, UnitOfWork
 from backscroll.domain.ports import Match as FoundMessage
+from backscroll.domain.ports import Redactor, SearchRequest, UnitOfWork
 from backscroll.domain.query import Match, Order, Query
 from backscroll.domain.results import Hit, SearchPage
+from backscroll.domain.stores import Asking, Stores
 from backscroll.domain.text import checked_name
 from backscroll.domain.visibility import Requester, Scope
 from backscroll.services.guarding import Guard

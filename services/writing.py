@@ -9,7 +9,8 @@ from backscroll.domain.errors import InvalidRequest, MessageConflict, SessionNot
 from backscroll.domain.keys import agent_for, checked_key, kind_in_key
 from backscroll.domain.model import Branch, Line, Message, Session, SessionKind
 from backscroll.domain.parts import parts_of
-from backscroll.domain.ports import Clock, NewId, Stores, UnitOfWork
+from backscroll.domain.ports import Clock, NewId, UnitOfWork
+from backscroll.domain.stores import Stores
 from backscroll.domain.text import checked_message_id, checked_metadata, checked_title
 
 

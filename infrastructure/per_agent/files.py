@@ -96,6 +96,15 @@ def is_there(path: Path) -> bool:
         raise StoreUnavailable(f"the file of an agent cannot be reached: {error.strerror}") from error
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Device and number of the file that stands there now; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def make(path: Path, content: bytes) -> None:
     """Makes a file with that content all at once, and its folders; one that is there already stays as it is."""
     try:

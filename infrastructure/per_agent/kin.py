@@ -40,10 +40,12 @@ class OpenFile(Closable):
 
 def foreign_parents(session: Session) -> set[str]:
     """The parents of a session that its own file does not hold; of an incognito one none, since no tree goes there."""
-    if session.incognito:
-        return set()
-    parents = {session.spawned_by, session.owner} - {None}
-    return {key for key in parents if key is not None and agent_in_key(key) != session.agent_id}
+    return set() if session.incognito else foreign(session.agent_id, session.spawned_by, session.owner)
+
+
+def foreign(agent_id: str, *parents: str | None) -> set[str]:
+    """Those of the keys that are not of this agent."""
+    return {key for key in parents if key is not None and agent_in_key(key) != agent_id}
 
 
 class Kin:

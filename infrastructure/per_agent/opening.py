@@ -8,7 +8,7 @@ from typing import Protocol
 import sqlalchemy as sa
 
 from backscroll.infrastructure.engine import begun, create_engine
-from backscroll.infrastructure.per_agent.files import AgentFiles
+from backscroll.infrastructure.per_agent.files import AgentFiles, identity
 
 
 class Prepare(Protocol):
@@ -37,7 +37,7 @@ class Opener:
         self._upgrade = upgrade
         self._busy_timeout = busy_timeout
         self._synchronous = synchronous
-        self._seen: dict[Path, tuple[int, int]] = {}
+        self._seen: dict[Path, tuple[object, int]] = {}
 
     def open(self, path: Path) -> sa.Engine:
         """An engine on a file that is there. The schema is looked at again when it or the file has changed since."""
@@ -68,9 +68,9 @@ class Opener:
         )
 
 
-def _schema(connection: sa.Connection, path: Path) -> tuple[int, int]:
-    """The file's number and SQLite's count of changes to its schema."""
-    return path.stat().st_ino, connection.exec_driver_sql("PRAGMA schema_version").scalar_one()
+def _schema(connection: sa.Connection, path: Path) -> tuple[object, int]:
+    """Which file it is, and SQLite's count of changes to its schema."""
+    return identity(path), connection.exec_driver_sql("PRAGMA schema_version").scalar_one()
 
 
 @cache

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from backscroll.domain.errors import StoreUnavailable
+from backscroll.infrastructure.per_agent.files import identity
 
 
 class Closable(Protocol):
@@ -53,7 +54,7 @@ class Pool(Generic[Opened]):
         try:
             with entry.lock:
                 if entry.opened is None:
-                    entry.identity = _identity(path)
+                    entry.identity = identity(path)
                     entry.opened = self._open_file(path)
             yield entry.opened
         finally:
@@ -69,7 +70,7 @@ class Pool(Generic[Opened]):
         try:
             with self._changed:
                 retired += self._retire(
-                    lambda one: one.path == path and one.opened is not None and one.identity != _identity(path)
+                    lambda one: one.path == path and one.opened is not None and one.identity != identity(path)
                 )
                 while (entry := self._entries.get(path)) is None:
                     if len(self._entries) < self._most:
@@ -109,11 +110,3 @@ class Pool(Generic[Opened]):
         for entry in entries:
             if entry.opened is not None:
                 entry.opened.close()
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 
 from backscroll.domain.errors import InvalidRequest, SchemaOutdated, SessionNotFound, StoreUnavailable
 from backscroll.domain.keys import agent_for, agent_in_key
-from backscroll.domain.ports import Asking, Found, Store
+from backscroll.domain.ports import Store
 from backscroll.domain.results import SessionSummary
+from backscroll.domain.stores import Asking, Found
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure.engine import begun
 from backscroll.infrastructure.hooks import IndexedSession
@@ -77,10 +78,10 @@ class AgentStore:
         with self._opened() as store:
             with store.unit(writing=True) as unit:
                 yield unit
-            if unit.sessions.removed:
-                # Once they are gone for sure, and under the lock again: nobody can be storing one of them anew.
+            if unit.sessions.unsettled:
+                # Once that is sure, and under the lock again: nobody can be storing one of them anew.
                 with store.unit(writing=True) as after:
-                    for session_key in unit.sessions.removed:
+                    for session_key in unit.sessions.unsettled:
                         after.sessions.forget_kin(session_key)
 
     def size(self) -> int:

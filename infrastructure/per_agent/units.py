@@ -1,21 +1,20 @@
 """A unit of work on one agent's file: the repositories of any store, which also note kin in other files."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from backscroll.domain.model import Session
-from backscroll.domain.ports import Progress, SearchRequest
-from backscroll.domain.results import IndexReport, Problem
+from backscroll.domain.ports import SearchRequest
+from backscroll.domain.results import Problem
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.index import SqlIndex
 from backscroll.infrastructure.matching import matching
-from backscroll.infrastructure.per_agent.kin import Kin, foreign_parents
-from backscroll.infrastructure.rows import MESSAGES, SessionRow, TranscriptRow
+from backscroll.infrastructure.per_agent.kin import Kin, foreign, foreign_parents
+from backscroll.infrastructure.rows import MESSAGES, AgentRow, SessionRow, TranscriptRow
 from backscroll.infrastructure.scopes import tree_keys
 from backscroll.infrastructure.sessions import SqlSessions
 from backscroll.infrastructure.store import SqlUnitOfWork, StoreOptions
@@ -37,7 +36,8 @@ class FiledSessions(SqlSessions):
     def __init__(self, session: IndexedSession, kin: Kin) -> None:
         super().__init__(session)
         self._kin = kin
-        self.removed: list[str] = []
+        self.unsettled: list[str] = []
+        """Sessions about which hints may not be true any more once this is committed."""
 
     def add(self, session: Session, branch_id: str) -> None:
         """Stores a new session with its first, empty transcript, whose only branch gets `branch_id`."""
@@ -47,31 +47,33 @@ class FiledSessions(SqlSessions):
     def update(self, session: Session) -> None:
         """Stores the changed fields of a session."""
         self._kin.note(session)
+        if self._kin.parents(session.session_key) - foreign_parents(session):
+            self.unsettled.append(session.session_key)
         super().update(session)
 
     def remove(self, session_key: str) -> bool:
         """Deletes a session with everything in it and in the index; False when there is none."""
-        self.removed.append(session_key)
+        self.unsettled.append(session_key)
         return super().remove(session_key)
 
     def below(self, scope: Scope) -> list[str]:
         """The keys of what is below the roots of a scope's tree."""
         return tree_keys(self._session.connection(), scope)
 
-    def parents(self) -> set[tuple[str, str]]:
-        """Child and parent wherever the parent is another agent's."""
-        rows = self._session.scalars(
-            sa.select(SessionRow).where(sa.or_(SessionRow.spawned_by.is_not(None), SessionRow.owner.is_not(None)))
+    def parents(self, agent_id: str) -> set[tuple[str, str]]:
+        """Child and parent wherever a session of that agent names another's as its parent."""
+        columns = SessionRow.session_key, SessionRow.spawned_by, SessionRow.owner
+        rows = self._session.execute(
+            sa.select(*columns, AgentRow.agent_id)
+            .join(AgentRow, AgentRow.id == SessionRow.agent_pk)
+            .where(AgentRow.agent_id == agent_id, SessionRow.incognito.is_(False))
+            .where(SessionRow.spawned_by.is_not(None) | SessionRow.owner.is_not(None))
         )
-        return {
-            (row.session_key, parent)
-            for row in rows
-            for parent in foreign_parents(mapping.session(row, row.agent.agent_id, ""))
-        }
+        return {(row.session_key, key) for row in rows for key in foreign(row.agent_id, row.spawned_by, row.owner)}
 
     def settle_kin(self, agent_id: str) -> None:
         """Makes the hints about these sessions exactly true."""
-        true, noted = self.parents(), self._kin.noted(agent_id)
+        true, noted = self.parents(agent_id), self._kin.noted(agent_id)
         for key in {child for child, _ in true - noted}:
             if (session := self.get(key)) is not None:
                 self._kin.note(session)
@@ -124,16 +126,13 @@ class FiledIndex(SqlIndex):
         """How many matches are ranked in all."""
         return self._candidates(request)[1]
 
-    def verify(self, progress: Progress | None) -> IndexReport:
-        """Compares marks, paths, references and the hints of kin with what is stored; changes nothing."""
-        report = super().verify(progress)
-        true, noted = self._sessions.parents(), self._kin.noted(self._agent_id)
-        problems = [
-            Problem(what="a session that its parent's tree does not know of", session_key=child)
-            for child, _ in true - noted
-        ] + [Problem(what="a hint of a tree that is not true", session_key=child) for child, _ in noted - true]
-        problems.sort(key=lambda one: (one.what, one.session_key or ""))
-        return replace(report, ok=report.ok and not problems, problems=(*report.problems, *problems))
+    def integrity(self) -> Problem | None:
+        """What is wrong in the index, else in the hints of kin, which change under the file's write lock alone."""
+        if (damage := super().integrity()) is not None:
+            return damage
+        astray = self._sessions.parents(self._agent_id) ^ self._kin.noted(self._agent_id)
+        what = "hints of trees across agents that are missing or not true"
+        return Problem(what=what, rows=len(astray)) if astray else None
 
     def mend(self) -> None:
         """Makes paths, index and the hints of kin right, and leaves every transcript pending."""

@@ -33,19 +33,25 @@ from backscroll.domain.query import Match, Order, Query
 from backscroll.domain.visibility import Scope, Tree
 from backscroll.infrastructure.engine import create_engine
 from backscroll.infrastructure.store import ConnectionStore, EngineStore
-from tests.factories import OPTIONS, MessageFactory, ResetFactory, SessionFactory, TranscriptFactory, at
+from tests.factories import OPTIONS, MessageFactory, ResetFactory, SessionFactory, TranscriptFactory, agent_stores, at
 
 NUMBERS = count(1)
 EVERYTHING = Scope(own_key=None, everything=True)
 
 
-@pytest.fixture(scope="module", params=["engine", "connection"])
+@pytest.fixture(scope="module", params=["engine", "connection", "agent"])
 def store(
     request: pytest.FixtureRequest, empty_store: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
     """A store for a whole module; each test uses sessions of its own."""
-    path = tmp_path_factory.mktemp("contract") / "store.db"
+    folder = tmp_path_factory.mktemp("contract")
+    path = folder / "store.db"
     shutil.copyfile(empty_store, path)
+    if request.param == "agent":
+        stores = agent_stores(folder)
+        yield stores.making("agent:main:main", None)
+        stores.close()
+        return
     if request.param == "engine":
         engine = create_engine(f"sqlite:///{path}", busy_timeout=5, synchronous="NORMAL")
         yield EngineStore(engine, OPTIONS)

@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,17 +17,15 @@ from backscroll import Backscroll
 from backscroll.domain.errors import BackscrollError
 from backscroll.domain.limits import Limits
 from backscroll.domain.model import Session, SessionKind
-from backscroll.domain.ports import Stores
 from backscroll.domain.results import to_json
+from backscroll.domain.stores import Stores
 from backscroll.domain.visibility import AgentToAgent, Requester, Scope, Visibility, VisibilityPolicy
-from backscroll.infrastructure import migrate
-from backscroll.infrastructure.engine import begun, create_engine
-from backscroll.infrastructure.per_agent.files import AgentFiles
-from backscroll.infrastructure.per_agent.opening import Opener
-from backscroll.infrastructure.per_agent.stores import AgentOptions, AgentStores
+from backscroll.infrastructure.engine import create_engine
+from backscroll.infrastructure.per_agent.names import file_name
 from backscroll.infrastructure.redaction import PatternRedactor
 from backscroll.infrastructure.store import EngineStore, StoreOptions
 from backscroll.services.facade import Facade
+from tests.factories import agent_stores
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = [f"agent:{agent}:{name}" for agent in ("A", "B", "C") for name in ("main", "x", "y")]
@@ -68,12 +65,6 @@ def empty_store() -> bytes:
         return path.read_bytes()
 
 
-def prepared(engine: sa.Engine, *, upgrade: bool) -> None:
-    with begun(engine, writing=True) as connection:
-        migrate.upgrade(connection)
-        connection.commit()
-
-
 OPTIONS = StoreOptions(rank_bound=6, inline_reindex_limit=10, new_id=lambda: "unused", clock=lambda: START)
 
 
@@ -90,10 +81,8 @@ def one_file(folder: Path) -> Iterator[tuple[Stores, Callable[[str], Path]]]:
 @contextmanager
 def a_file_each(folder: Path) -> Iterator[tuple[Stores, Callable[[str], Path]]]:
     """A store for each agent, of which two are open at a time."""
-    files = AgentFiles.of(f"sqlite:///{folder}/{{agent_id}}.db")
-    opener = Opener(files, prepared, upgrade=True, busy_timeout=5, synchronous="NORMAL")
-    stores = AgentStores(files, opener, OPTIONS, AgentOptions(open_files=2, threads=2, patience=5))
-    yield stores, lambda key: files.path(key.split(":")[1])
+    stores = agent_stores(folder, OPTIONS)
+    yield stores, lambda key: folder / f"{file_name(key.split(':')[1])}.db"
     stores.close()
 
 
@@ -203,7 +192,7 @@ requesters = st.just(Requester.operator()) | st.builds(Requester, st.sampled_fro
     moved=st.dictionaries(st.sampled_from(KEYS), st.sampled_from(KEYS), max_size=3),
     mended=st.booleans(),
 )
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_a_file_for_each_agent_gives_the_same_bytes_as_one_file(
     sessions: list[dict],
     policy: VisibilityPolicy,
