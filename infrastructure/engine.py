@@ -7,7 +7,7 @@ writer fail at once; so BEGIN is said here. Writers say BEGIN IMMEDIATE and wait
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -20,10 +20,8 @@ _LOOK_AGAIN = 0.002
 _PLAIN_MEMORY = re.compile(r"^(:memory:)?$")
 
 
-def create_engine(
-    url: str, *, busy_timeout: float, synchronous: str, idle_connections: int = 5, cache_kib: int = 16_384
-) -> sa.Engine:
-    """An engine of our own for `url`, which keeps so many connections that nobody uses, each with so large a cache.
+def create_engine(url: str, *, busy_timeout: float, synchronous: str) -> sa.Engine:
+    """An engine of our own for `url`.
 
     `busy_timeout` is in seconds; `synchronous` is SQLite's pragma: FULL keeps a committed message through a power
     cut, NORMAL may lose the last ones (never the store's consistency). Raises `StoreUnavailable` for a bad URL.
@@ -36,23 +34,31 @@ def create_engine(
         # A database in memory lives in one connection, which its users then take in turns.
         one = {"poolclass": sa.pool.QueuePool, "pool_size": 1, "max_overflow": 0} if memory else {}
         arguments = {"timeout": busy_timeout, "check_same_thread": False}
-        engine = sa.create_engine(parsed, connect_args=arguments, **{"pool_size": idle_connections, **one})
+        engine = sa.create_engine(parsed, connect_args=arguments, **one)
     except (exc.ArgumentError, exc.NoSuchModuleError) as error:
         raise StoreUnavailable("the database URL cannot be read: use a form such as sqlite:///backscroll.db") from error
 
-    @event.listens_for(engine, "connect")
-    def _configure(connection: sqlite3.Connection, record: object) -> None:
+    event.listen(engine, "connect", configuring(synchronous, cache_kib=16_384, memory=memory))
+    return engine
+
+
+def configuring(
+    synchronous: str, *, cache_kib: int, memory: bool = False
+) -> Callable[[sqlite3.Connection, object], None]:
+    """What makes a new connection ready. The cache has room for the pages that the newest matches of a word stand on,
+    so that they are looked up once."""
+
+    def configure(connection: sqlite3.Connection, record: object) -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute(f"PRAGMA synchronous = {synchronous}")
-        # Room for the pages that the newest matches of a word stand on, so that they are looked up once.
         cursor.execute(f"PRAGMA cache_size = -{cache_kib}")
         # Asked first: setting it where it is set already could wait for a lock.
         if not memory and cursor.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             cursor.execute("PRAGMA journal_mode = WAL")
         cursor.close()
 
-    return engine
+    return configure
 
 
 @contextmanager

@@ -83,10 +83,6 @@ class AgentFiles:
         """The file of a name that `names` gave."""
         return self._named(name)
 
-    def open_url(self, path: Path) -> sa.URL:
-        """The URL that opens a file and never makes one."""
-        return self.url.set(database=path.as_uri().replace("file://", "file:", 1), query={"mode": "rw", "uri": "true"})
-
 
 def is_there(path: Path) -> bool:
     """Whether a file is there. Raises `StoreUnavailable` when that cannot be told."""

@@ -1,13 +1,16 @@
 """Opening one agent's file: an engine of its own, its schema seen to once."""
 
+import sqlite3
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
+from typing import Any, Protocol
 
 import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.util import LRUCache
 
-from backscroll.infrastructure.engine import begun, create_engine
+from backscroll.infrastructure.engine import begun, configuring, create_engine
 from backscroll.infrastructure.per_agent.files import AgentFiles, identity
 
 
@@ -37,11 +40,17 @@ class Opener:
         self._upgrade = upgrade
         self._busy_timeout = busy_timeout
         self._synchronous = synchronous
+        self._statements: LRUCache[Any, Any] = LRUCache(500)
+        model = create_engine("sqlite://", busy_timeout=0, synchronous=synchronous)
+        # The dialect learns from its first connection what this SQLite can do.
+        with model.connect():
+            self._dialect = model.dialect
+        model.dispose()
         self._seen: dict[Path, tuple[object, int]] = {}
 
     def open(self, path: Path) -> sa.Engine:
         """An engine on a file that is there. The schema is looked at again when it or the file has changed since."""
-        engine = self._engine(self._files.open_url(path))
+        engine = self._engine(path)
         try:
             with begun(engine, writing=False) as connection:
                 found = _schema(connection, path)
@@ -58,14 +67,20 @@ class Opener:
         """What is in a file of this release's schema in which nothing is stored yet."""
         return _empty(self._prepare)
 
-    def _engine(self, url: sa.URL) -> sa.Engine:
-        return create_engine(
-            url.render_as_string(hide_password=False),
-            busy_timeout=self._busy_timeout,
-            synchronous=self._synchronous,
-            idle_connections=_IDLE_CONNECTIONS,
-            cache_kib=_CACHE_KIB,
-        )
+    def _engine(self, path: Path) -> sa.Engine:
+        """An engine like any other, but with a dialect and compiled statements that all files share.
+
+        Making those anew takes longer than to open a file and ask it.
+        """
+        # In the mode that never makes a file.
+        uri = path.as_uri().replace("file://", "file:", 1) + "?mode=rw"
+
+        def connect() -> Any:
+            return sqlite3.connect(uri, uri=True, timeout=self._busy_timeout, check_same_thread=False)
+
+        pool = sa.pool.QueuePool(connect, pool_size=_IDLE_CONNECTIONS, max_overflow=-1, dialect=self._dialect)
+        event.listen(pool, "connect", configuring(self._synchronous, cache_kib=_CACHE_KIB))
+        return sa.Engine(pool, self._dialect, self._files.url, execution_options={"compiled_cache": self._statements})
 
 
 def _schema(connection: sa.Connection, path: Path) -> tuple[object, int]:

@@ -16,7 +16,7 @@ from backscroll.infrastructure.types import micros
 class _Candidate(NamedTuple):
     at: int
     place: tuple[int, int]
-    """Files in the reverse of their order, then keys: what breaks ties, the greater first."""
+    """The file's number, negative, and the message's key: what breaks ties. No two are the same."""
     row: sa.Row[*tuple[Any, ...]]
 
 
@@ -46,7 +46,7 @@ class Ranking:
         with self._lock:
             self._request = request
             self._bound = request.limit if request.order is Order.NEWEST else self._rank_bound
-            self._newest = sorted(self._newest + candidates, key=_time, reverse=True)[: self._bound]
+            self._newest = sorted(self._newest + candidates, reverse=True)[: self._bound]
             counts = self._counts or [0] * len(gathered.counts)
             self._counts = [one + other for one, other in zip(counts, gathered.counts, strict=True)]
 
@@ -59,14 +59,10 @@ class Ranking:
         scores = bm25(request.query, [one.row.text for one in self._newest], counts, self._rank_bound)
         ranked = list(zip(scores, self._newest, strict=True))
         if request.order is Order.RELEVANCE:
-            ranked.sort(key=lambda one: (one[0], *_time(one[1])), reverse=True)
+            ranked.sort(reverse=True)
         return [
             Match(
                 session_key=one.row.session_key, message=mapping.message(one.row, one.row.session_id, None), score=score
             )
             for score, one in ranked[: request.limit]
         ]
-
-
-def _time(one: _Candidate) -> tuple[int, tuple[int, int]]:
-    return one.at, one.place
