@@ -64,12 +64,10 @@ class Importing:
             for batch, last in batches:
                 records = [line.record for line in batch]
                 importer.count(records)
-                try:
-                    store = self._store_for(file, records)
-                except InvalidRequest as error:
-                    tally.problem(file.name, None, str(error))
-                    break
-                self._take(store, importer, records, last=last)
+                # Without a store there is no session that the batch could belong to.
+                with contextlib.suppress(SessionNotFound), self._store_for(file, records).writing() as unit:
+                    importer.take(unit, records, last=last)
+                    unit.commit()
                 if progress is not None:
                     progress(before + batch[-1].bytes_done, total)
             before += file.size
@@ -80,12 +78,6 @@ class Importing:
         if any(isinstance(record, MessageRecord) for record in records):
             return self._stores.making(file.session_key, file.agent_id)
         return self._stores.of(file.session_key)
-
-    def _take(self, store: Store, importer: "_FileImport", records: Sequence[object], *, last: bool) -> None:
-        # Without a store there is no session that the batch could belong to.
-        with contextlib.suppress(SessionNotFound), store.writing() as unit:
-            importer.take(unit, records, last=last)
-            unit.commit()
 
     def _reader(self, path: Path, name: str) -> TranscriptReader:
         known = [reader.format for reader in self._readers]

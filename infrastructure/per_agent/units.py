@@ -53,7 +53,8 @@ class FiledSessions(SqlSessions):
 
     def remove(self, session_key: str) -> bool:
         """Deletes a session with everything in it and in the index; False when there is none."""
-        self.unsettled.append(session_key)
+        if self._kin.parents(session_key):
+            self.unsettled.append(session_key)
         return super().remove(session_key)
 
     def below(self, scope: Scope) -> list[str]:
@@ -121,10 +122,6 @@ class FiledIndex(SqlIndex):
         # One phrase weighs the same in every match, however often it occurs.
         counts = [self._frequency(found, phrase) if several else 1 for phrase in request.query.phrases]
         return Gathered(rows, counts)
-
-    def bound(self, request: SearchRequest) -> int:
-        """How many matches are ranked in all."""
-        return self._candidates(request)[1]
 
     def integrity(self) -> Problem | None:
         """What is wrong in the index, else in the hints of kin, which change under the file's write lock alone."""
