@@ -86,6 +86,7 @@ class Backscroll(Facade):
         Args:
             target: a database URL, a host's SQLAlchemy engine, or `Settings`; left out, settings come from the
                 `BACKSCROLL_*` environment variables. An engine given stays the host's: it is never closed or changed.
+                A URL with `{agent_id}` in its path gives each agent a file of its own, opened when it is needed.
             settings: for an engine that is given, or to override the environment for a URL.
             migrate: bring the schema up to date. With False an outdated one raises `SchemaOutdated`.
             redactor: finds the secrets to be masked; the built-in patterns if left out.
@@ -120,7 +121,8 @@ class Backscroll(Facade):
     def using(self, connection: sa.Connection) -> "Backscroll":
         """A facade that works inside the host's open transaction on `connection`: it never commits or closes it.
 
-        Each call is a savepoint, so that a refused write leaves the host's transaction as it was.
+        Each call is a savepoint, so that a refused write leaves the host's transaction as it was. Raises
+        `InvalidRequest` where each agent has a file of its own.
         """
         if self._wiring.per_agent:
             raise InvalidRequest("using(connection) needs one database: here each agent has a file of its own")

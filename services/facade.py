@@ -293,7 +293,7 @@ class Facade:
         return self._everywhere.maintain(vacuum=vacuum)
 
     def prune(self, *, older_than: timedelta | datetime, keep: int = 0, dry_run: bool = True) -> PruneReport:
-        """Deletes sessions that nobody has written to for long.
+        """Deletes sessions that nobody has written to for long, file by file where each agent has its own.
 
         Args:
             older_than: an age, or the aware time since when a session must not have been written to.

@@ -105,6 +105,11 @@ def make(path: Path, content: bytes) -> None:
     """Makes a file with that content all at once, and its folders; one that is there already stays as it is."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # In this order: whoever makes the file meanwhile has made it before its log.
+        if path.with_name(f"{path.name}-wal").exists() and not path.exists():
+            raise StoreUnavailable(
+                f"{path.name}-wal is left of a file that was deleted: SQLite would read it into a new one"
+            )
         # No id's name holds a dot, so that this is never taken for an agent's.
         draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
         try:

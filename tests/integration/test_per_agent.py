@@ -455,6 +455,14 @@ def test_an_agents_file_that_was_taken_away_is_gone(agents: Backscroll, folder: 
     assert found(agents, "marble") == ["agent:b:main"]
 
 
+def test_no_file_is_made_beside_the_log_of_a_deleted_one(agents: Backscroll, folder: Path) -> None:
+    say(agents, "agent:b:main", "granite")
+    (folder / "b.db").unlink()
+    with pytest.raises(StoreUnavailable, match=r"agent 'b': b\.db-wal is left"):
+        agents.ensure_session("agent:b:main")
+    assert files(folder) == []
+
+
 def test_retention_goes_through_every_file(agents: Backscroll) -> None:
     for agent in "ab":
         for number in range(3):
