@@ -294,7 +294,8 @@ def test_a_hint_alone_shows_nothing_and_repair_settles_it(open_agents: Open, fol
     assert found(scroll, "granite", Requester("agent:a:main")) == ["agent:b:child"]
     assert [(one.what.partition(":")[0], one.rows) for one in scroll.verify().problems] == [("agent 'b'", 2)]
     assert scroll.repair().ok
-    (folder / f"{KIN}.db").unlink()
+    for path in folder.glob(f"{KIN}.db*"):
+        path.unlink()
     assert found(scroll, "granite", Requester("agent:a:main")) == []
     assert [one.rows for one in scroll.verify().problems] == [1]
     assert scroll.repair().ok
@@ -329,7 +330,7 @@ def test_hundreds_of_agents_are_few_open_files(open_agents: Open, folder: Path) 
     scroll = open_agents(open_agent_files=8, search_threads=3)
     with closing(sqlite3.connect(folder / "first.db")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    for number in range(400):
+    for number in range(300):
         shutil.copyfile(folder / "first.db", folder / f"agent{number}.db")
     most = 0
 
@@ -339,10 +340,10 @@ def test_hundreds_of_agents_are_few_open_files(open_agents: Open, folder: Path) 
 
     assert scroll.search("granite", requester=OPERATOR).truncated
     watch()
-    for number in range(400):
-        scroll.ensure_session(f"agent:new{number % 40}:s{number}")
+    for number in range(60):
+        scroll.ensure_session(f"agent:new{number % 20}:s{number}")
         watch()
-    assert len(scroll.sessions(requester=OPERATOR, limit=500)) > 400
+    assert len(scroll.sessions(requester=OPERATOR, limit=500)) == 361
     watch()
     # A file, its log and its shared memory; and the same for a connection that is being closed.
     assert most <= 8 * 3 + 3
