@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -13,14 +14,18 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from backscroll.domain.audit import Audit, no_audit
-from backscroll.domain.errors import InvalidRequest, StoreUnavailable
+from backscroll.domain.errors import BackscrollError, InvalidRequest, StoreUnavailable
 from backscroll.domain.ids import new_id
 from backscroll.domain.limits import USUAL_BATCHES, Batches
-from backscroll.domain.ports import Redactor, Store
+from backscroll.domain.ports import Redactor
+from backscroll.domain.stores import Stores
 from backscroll.infrastructure import migrate, schema, sqlite_checks
 from backscroll.infrastructure.engine import begun, create_engine
 from backscroll.infrastructure.importers import readers
 from backscroll.infrastructure.pending import leave_all_pending
+from backscroll.infrastructure.per_agent.files import AgentFiles, is_per_agent
+from backscroll.infrastructure.per_agent.opening import Opener
+from backscroll.infrastructure.per_agent.stores import AgentOptions, AgentStores
 from backscroll.infrastructure.redaction import PatternRedactor
 from backscroll.infrastructure.settings import Settings, from_environment
 from backscroll.infrastructure.store import ConnectionStore, EngineStore, StoreOptions
@@ -42,6 +47,7 @@ class _Wiring:
     audit: Audit
     options: StoreOptions
     batches: Batches
+    per_agent: bool = False
 
 
 AnyBackscroll = TypeVar("AnyBackscroll", bound="Backscroll")
@@ -59,9 +65,9 @@ class Backscroll(Facade):
     database cannot be used; a refused write leaves nothing behind.
     """
 
-    def __init__(self, store: Store, wiring: _Wiring, on_pending: Callable[[], None]) -> None:
+    def __init__(self, stores: Stores, wiring: _Wiring, on_pending: Callable[[], None]) -> None:
         super().__init__(
-            store,
+            stores,
             policy=wiring.settings.policy(),
             redactor=wiring.redactor,
             limits=wiring.settings.limits(),
@@ -91,6 +97,7 @@ class Backscroll(Facade):
         Args:
             target: a database URL, a host's SQLAlchemy engine, or `Settings`; left out, settings come from the
                 `BACKSCROLL_*` environment variables. An engine given stays the host's: it is never closed or changed.
+                A URL with `{agent_id}` in its path gives each agent a file of its own, opened when it is needed.
             settings: for an engine that is given, or to override the environment for a URL.
             migrate: bring the schema up to date. With False an outdated one raises `SchemaOutdated`.
             redactor: finds the secrets to be masked; the built-in patterns if left out.
@@ -106,6 +113,8 @@ class Backscroll(Facade):
             if target.dialect.is_async:
                 raise InvalidRequest("an engine for event loops is for AsyncBackscroll")
             engine, at_close = target, []
+        elif is_per_agent(settings.database_url):
+            return _built_over_agents(cls, settings, migrate=migrate, redactor=redactor, audit=audit)
         else:
             engine = create_engine(
                 settings.database_url, busy_timeout=settings.busy_timeout, synchronous=settings.synchronous
@@ -125,7 +134,12 @@ class Backscroll(Facade):
 
         Each call is a savepoint, so that a refused write leaves the transaction as it was. It never commits, rolls
         back or closes what is the host's, and flushes none of a session's objects.
+
+        Raises:
+            InvalidRequest: `host` is neither, or each agent has a file of its own.
         """
+        if self._wiring.per_agent:
+            raise InvalidRequest("using needs one database: here each agent has a file of its own")
         if isinstance(host, orm.Session):
             connected: Callable[[], sa.Connection] = host.connection
         elif isinstance(host, sa.Connection):
@@ -167,13 +181,7 @@ def built_over(
 ) -> tuple[AnyBackscroll, AnyWorker]:
     """A facade over an engine that somebody else closes, and the worker of `background` that it wakes."""
     _prepare(engine, upgrade=migrate)
-    options = StoreOptions(
-        rank_bound=settings.rank_bound,
-        inline_reindex_limit=settings.inline_reindex_limit,
-        new_id=new_id,
-        clock=_now,
-        patience=settings.busy_timeout,
-    )
+    options = _options(settings)
     store = EngineStore(engine, options)
     worker = background(Indexing(store, _now, new_id, batches).work)
     wake = worker.wake if settings.background_reindex else _leave_pending
@@ -182,10 +190,40 @@ def built_over(
     return scroll, worker
 
 
+def _built_over_agents(
+    kind: type[AnyBackscroll], settings: Settings, *, migrate: bool, redactor: Redactor | None, audit: Audit
+) -> AnyBackscroll:
+    """A facade over a file for each agent."""
+    options = _options(settings)
+    agents = _agent_stores(settings, options, upgrade=migrate)
+    worker = Worker(partial(_reindex_pending, agents))
+    wake = worker.wake if settings.background_reindex else _leave_pending
+    wiring = _Wiring(settings, redactor or PatternRedactor(), audit, options, USUAL_BATCHES, per_agent=True)
+    scroll = kind(agents, wiring, wake)
+    scroll._at_close = [worker.close, agents.close]
+    return scroll
+
+
+def _options(settings: Settings) -> StoreOptions:
+    return StoreOptions(
+        rank_bound=settings.rank_bound,
+        inline_reindex_limit=settings.inline_reindex_limit,
+        new_id=new_id,
+        clock=_now,
+        patience=settings.busy_timeout,
+    )
+
+
 def store_file(url: str | None = None) -> Path | None:
-    """The SQLite file that a database URL (left out: the settings) names; None for a store in memory or a bad URL."""
+    """The SQLite file that a database URL (left out: the settings) names; None for a store in memory or a bad URL.
+
+    For a URL with `{agent_id}`, the folder that holds the agents' files.
+    """
     try:
-        parsed = sa.make_url(settings_for(url).database_url)
+        configured = settings_for(url).database_url
+        if is_per_agent(configured):
+            return AgentFiles.of(configured).folder
+        parsed = sa.make_url(configured)
     except sa.exc.ArgumentError:
         return None
     name = parsed.database or ":memory:"
@@ -208,6 +246,35 @@ def settings_for(target: object, given: Settings | None = None) -> Settings:
         raise InvalidRequest(f"open takes a URL, an Engine or Settings, not {type(target).__name__}")
     settings = given or from_environment()
     return settings.model_copy(update={"database_url": target}) if isinstance(target, str) else settings
+
+
+def _agent_stores(settings: Settings, options: StoreOptions, *, upgrade: bool) -> AgentStores:
+    """The stores of the agents; no file is opened yet."""
+    sqlite_checks.check_library()
+    files = AgentFiles.of(settings.database_url)
+    opener = Opener(
+        files,
+        _prepare,
+        upgrade=upgrade,
+        busy_timeout=settings.busy_timeout,
+        synchronous=settings.synchronous,
+    )
+    agents = AgentOptions(
+        open_files=settings.open_agent_files, threads=settings.search_threads, patience=settings.busy_timeout
+    )
+    return AgentStores(files, opener, options, agents)
+
+
+def _reindex_pending(stores: AgentStores, stopped: Callable[[], bool]) -> None:
+    """A background worker's turn where each agent has a file: those in which a search has met what is pending."""
+    for store in stores.pending():
+        if stopped():
+            return
+        try:
+            Indexing(store, _now, new_id).work(stopped)
+        except BackscrollError as error:
+            # The next search that meets it tries again.
+            _log.warning("an agent's reindexing is put off: %s", error)
 
 
 def _prepare(engine: sa.Engine, *, upgrade: bool) -> None:

@@ -1,12 +1,18 @@
 """The commands of whoever keeps a store: its index, its schema, its size."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from backscroll import options as opt
 from backscroll.domain.errors import SchemaOutdated, StoreUnavailable
 from backscroll.domain.results import to_json
+from backscroll.domain.visibility import Requester
 from backscroll.running import NEGATIVE, opened
 from backscroll.terminal import NextCommand, complain, note, progress, show, write_json
+
+if TYPE_CHECKING:
+    from backscroll.bootstrap import Backscroll
 
 
 def reindex(context: typer.Context, as_json: opt.Json = False) -> None:
@@ -43,8 +49,8 @@ def migrate(context: typer.Context, check: opt.Check = False, as_json: opt.Json 
     """Make the store, or bring its schema up to this release."""
     current, changed = True, False
     try:
-        with opened(context.obj):
-            pass
+        with opened(context.obj) as scroll:
+            _look_into_every_file(scroll)
     except SchemaOutdated as error:
         current = False
         if check:
@@ -55,7 +61,8 @@ def migrate(context: typer.Context, check: opt.Check = False, as_json: opt.Json 
             raise
         current = False
     if not current and not check:
-        with opened(context.obj, make=True):
+        with opened(context.obj, make=True) as scroll:
+            _look_into_every_file(scroll)
             current = changed = True
     if as_json:
         write_json({"current": current, "changed": changed})
@@ -63,6 +70,11 @@ def migrate(context: typer.Context, check: opt.Check = False, as_json: opt.Json 
         typer.echo(f"the schema {'was brought' if changed else 'is'} up to date")
     if not current:
         raise typer.Exit(NEGATIVE)
+
+
+def _look_into_every_file(scroll: "Backscroll") -> None:
+    """Where each agent has a file, the schema of each is seen to when it is first opened."""
+    scroll.sessions(requester=Requester.operator(), limit=1)
 
 
 def maintain(context: typer.Context, vacuum: opt.Vacuum = False, as_json: opt.Json = False) -> None:

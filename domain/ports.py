@@ -207,8 +207,8 @@ class Index(Protocol):
         """The best `request.limit` matches in scope, best first."""
         ...
 
-    def is_pending(self, scope: Scope, session: Session | None) -> bool:
-        """Whether a transcript in scope (of that session, if one is given) waits to be reindexed."""
+    def is_pending(self, request: SearchRequest) -> bool:
+        """Whether a transcript that the search reaches waits to be reindexed."""
         ...
 
     def pending_count(self) -> int:

@@ -134,6 +134,8 @@ class Scope:
     The union of: everything (the operator); its own session; of its tree as much as `tree` says; its own agent's, when
     `same_agent` is set; those of every other agent that `others` permits. Incognito sessions are never searched or
     listed for anybody else and open for themselves alone.
+
+    `roots`: sessions of the tree that are kept elsewhere; what names one of them as its parent is in the tree too.
     """
 
     own_key: str | None
@@ -142,6 +144,7 @@ class Scope:
     tree: Tree = Tree.NONE
     same_agent: bool = False
     others: AgentToAgent | None = None
+    roots: frozenset[str] = frozenset()
 
     def admits_agent(self, agent_id: str) -> bool:
         """Whether every session of `agent_id` that is not incognito is in scope."""
@@ -152,6 +155,11 @@ class Scope:
         if agent_id == self.agent_id:
             return self.same_agent
         return self.others is not None and self.others.permits(self.agent_id, agent_id)
+
+    @property
+    def admits_others(self) -> bool:
+        """Whether `admits_agent` can hold for another agent than the requester's own."""
+        return self.everything or (self.agent_id is not None and self.others is not None and self.others.enabled)
 
     @property
     def admits_every_agent(self) -> bool:
@@ -170,7 +178,8 @@ class Scope:
             return set()
         same_agent = self.tree is Tree.SAME_AGENT
         followed = (one for one in sessions if not one.incognito and (not same_agent or one.agent_id == self.agent_id))
-        return descendants(self.own_key, {one.session_key: (one.spawned_by, one.owner) for one in followed})
+        parents = {one.session_key: (one.spawned_by, one.owner) for one in followed}
+        return descendants({self.own_key, *self.roots}, parents)
 
     def admits(self, session: Session, tree: Iterable[str] = ()) -> bool:
         """Whether `session` is in scope; `tree` is what `reach` gives."""
@@ -215,8 +224,8 @@ class VisibilityPolicy:
         )
 
 
-def descendants(own_key: str, parents: Mapping[str, Iterable[str | None]]) -> set[str]:
-    """The keys of the sessions that `own_key` spawned or owns, and theirs; `parents` gives each key's two parents.
+def descendants(roots: Iterable[str], parents: Mapping[str, Iterable[str | None]]) -> set[str]:
+    """The keys of the sessions that the `roots` spawned or own, and theirs; `parents` gives each key's two parents.
 
     A loop ends: each key is followed once.
     """
@@ -226,7 +235,7 @@ def descendants(own_key: str, parents: Mapping[str, Iterable[str | None]]) -> se
             if parent is not None:
                 children.setdefault(parent, []).append(key)
     found: set[str] = set()
-    waiting = [own_key]
+    waiting = list(roots)
     while waiting:
         for key in children.get(waiting.pop(), ()):
             if key not in found:

@@ -1,6 +1,8 @@
 """The best matches of a search: a bounded number of candidates from the index, scored by the domain's ranking."""
 
 import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -23,78 +25,129 @@ _BY_STORING = f"""WITH found(id) AS MATERIALIZED
     (SELECT m.id {{source}} ORDER BY {fts.INDEX}.rowid DESC LIMIT :bound + 1) {_READ}"""
 _BY_TIME = f"""WITH found(id) AS MATERIALIZED
     (SELECT m.id {{source}} ORDER BY m.created_at DESC, m.id DESC LIMIT :bound) {_READ}"""
-
 _NAMES = """SELECT m.message_id, m.role, t.session_id, s.session_key FROM json_each(?) AS best
     CROSS JOIN backscroll_messages AS m ON m.id = best.value
     CROSS JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk
     CROSS JOIN backscroll_sessions AS s ON s.id = t.session_pk"""
 
 
+class Candidate(NamedTuple):
+    """A message that is ranked, in the order of its time (microseconds) and key."""
+
+    created_at: int
+    pk: int
+    ranked: Ranked
+
+
 def best_matches(connection: sa.Connection, request: SearchRequest, bound: int) -> list[Match]:
-    """The best `request.limit` matches, best first; all are ranked up to `bound`, of more the newest `_OF_MANY`."""
+    """The best `request.limit` matches, best first; of more than `bound` only the newest `_OF_MANY` are ranked."""
     matched = matching(connection, request)
-    best = [] if matched is None else _Candidates(connection, request, matched, bound).best()
-    names = connection.exec_driver_sql(_NAMES, (json.dumps([pk for _, _, pk, _ in best]),)) if best else ()
-    return [
-        Match(
-            session_key=session_key,
-            session_id=session_id,
-            message_id=message_id,
-            role=Role(role),
-            created_at=from_micros(created_at),
-            text=text,
-            score=score,
-        )
-        for (score, created_at, _, text), (message_id, role, session_id, session_key) in zip(best, names, strict=True)
-    ]
+    if matched is None:
+        return []
+    candidates = Candidates(connection, request, matched, bound)
+    found = candidates.read()
+    best = in_order(request, found, *candidates.statistics()) if found else []
+    names = candidates.names(one for _, one in best)
+    return [match(score, one, name) for (score, one), name in zip(best, names, strict=True)]
 
 
-class _Candidates:
-    """The candidates of one search."""
+def in_order(
+    request: SearchRequest, found: Sequence[Candidate], weights: Sequence[float], average: float
+) -> list[tuple[float, Candidate]]:
+    """The best `request.limit` candidates with their scores, best first."""
+    scores = bm25(request.query, [one.ranked for one in found], weights, average)
+    scored = list(zip(scores, found, strict=True))
+    scored.sort(key=(lambda one: one[1][:2]) if request.order is Order.NEWEST else None, reverse=True)
+    return scored[: request.limit]
+
+
+def match(score: float, one: Candidate, name: Sequence[Any]) -> Match:
+    """The match of a candidate with the names that `Candidates.names` gives for it."""
+    message_id, role, session_id, session_key = name
+    return Match(
+        session_key=session_key,
+        session_id=session_id,
+        message_id=message_id,
+        role=Role(role),
+        created_at=from_micros(one.created_at),
+        text=one.ranked.text,
+        score=score,
+    )
+
+
+def part_of(bound: int, limit: int) -> int:
+    """How many candidates are ranked where more than `bound` messages match."""
+    return min(max(round(bound * _OF_MANY), limit), bound)
+
+
+class Candidates:
+    """The candidates of one search in one database."""
 
     def __init__(self, connection: sa.Connection, request: SearchRequest, matched: Matching, bound: int) -> None:
         self._connection = connection
         self._request = request
         self._matched = matched
+        self._newest = request.order is Order.NEWEST
         self._bound = bound
+        self._found: list[Candidate] = []
+        self.met = 0
+        """How many messages match, counted up to one more than are ranked."""
 
-    def best(self) -> list[tuple[float, int, int, str]]:
-        """Score, time, key and text of the best, best first."""
+    def read(self) -> list[Candidate]:
+        """What is to be ranked: by time the newest that are asked for, else the last stored, up to the bound."""
         request, matched = self._request, self._matched
-        newest = request.order is Order.NEWEST
-        bound = request.limit if newest else self._bound
-        shape = (_BY_TIME if newest else _BY_STORING).format(source=matched.source)
-        few = min(max(round(bound * _OF_MANY), request.limit), bound)
+        bound = request.limit if self._newest else self._bound
+        shape = (_BY_TIME if self._newest else _BY_STORING).format(source=matched.source)
+        few = part_of(bound, request.limit)
         params = {"match": matched.expression(request.query), "bound": bound, "few": few}
         rows = self._connection.exec_driver_sql(shape, matched.params | params).all()
-        if not rows:
-            return []
-        ranked = [Ranked(text, search_text, fts.tokens_in(size)) for _, _, text, search_text, size, _ in rows]
-        weights, average = self._statistics(ranked, everything=not newest and rows[0][-1] <= bound)
-        scores = bm25(request.query, ranked, weights, average)
-        found = [(score, at, pk, text) for score, (pk, at, text, *_) in zip(scores, rows, strict=True)]
-        found.sort(key=(lambda one: one[1:3]) if newest else None, reverse=True)
-        return found[: request.limit]
+        self.met = rows[0][-1] if rows else 0
+        self._found = [
+            Candidate(at, pk, Ranked(text, search_text, fts.tokens_in(size)))
+            for pk, at, text, search_text, size, _ in rows
+        ]
+        return self._found
 
-    def _statistics(self, ranked: list[Ranked], *, everything: bool) -> tuple[list[float], float]:
-        """The weight of each phrase, and the average length.
+    def statistics(self) -> tuple[list[float], float]:
+        """The weight of each phrase, and the average length of a message.
 
-        Who may see every indexed message, and sees all matches ranked, gets what FTS5's own bm25 would say. Else only
+        Who may see every indexed message, and has all matches ranked, gets what FTS5's own bm25 would say. Else only
         visible messages are counted, as many as may be ranked: a score must not tell of others.
         """
-        phrases = self._request.query.phrases
-        # A single phrase stands in what it matches.
-        several = phrases if len(phrases) > 1 else ()
-        if everything and self._request.scope.admits_every_agent:
+        if not self._newest and self.met <= self._bound and self._request.scope.admits_every_agent:
             total, average = fts.totals(self._connection)
-            counts = [fts.count(self._connection, self._matched.alone(phrase)) for phrase in several] or [len(ranked)]
-            return [weight(total, count) for count in counts], average
-        average = sum(one.length for one in ranked) / len(ranked)
-        counts = [self._frequency(phrase) for phrase in several] or [len(ranked)]
-        return [capped_weight(self._bound, count) for count in counts], average
+            counts = [fts.count(self._connection, self._matched.alone(phrase)) for phrase in self._several()]
+            return [weight(total, count) for count in counts or [len(self._found)]], average
+        return weights(self.frequencies(), self._bound), average_length(self._found)
 
-    def _frequency(self, phrase: tuple[str, ...]) -> int:
-        """In how many visible messages a phrase occurs, counted up to the rank bound."""
+    def frequencies(self) -> list[int]:
+        """In how many visible messages each phrase occurs, counted up to the rank bound."""
         statement = f"SELECT count(*) FROM (SELECT 1 {self._matched.anywhere} LIMIT :bound)"
-        params = {**self._matched.params, "match": self._matched.alone(phrase), "bound": self._bound}
-        return int(self._connection.exec_driver_sql(statement, params).scalar_one())
+        return [
+            int(
+                self._connection.exec_driver_sql(
+                    statement, {**self._matched.params, "match": self._matched.alone(phrase), "bound": self._bound}
+                ).scalar_one()
+            )
+            for phrase in self._several()
+        ] or [min(self.met, self._bound)]
+
+    def names(self, those: Iterable[Candidate]) -> Sequence[Sequence[Any]]:
+        """Message id, role, session id and session key of each."""
+        pks = [one.pk for one in those]
+        return self._connection.exec_driver_sql(_NAMES, (json.dumps(pks),)).all() if pks else ()
+
+    def _several(self) -> tuple[tuple[str, ...], ...]:
+        """The phrases, if they are to be weighed against each other: a single one stands in what it matches."""
+        phrases = self._request.query.phrases
+        return phrases if len(phrases) > 1 else ()
+
+
+def weights(counts: Sequence[int], bound: int) -> list[float]:
+    """The weights of phrases that were counted up to the bound."""
+    return [capped_weight(bound, count) for count in counts]
+
+
+def average_length(found: Sequence[Candidate]) -> float:
+    """The average length of the candidates, in tokens."""
+    return sum(one.ranked.length for one in found) / len(found)

@@ -7,7 +7,7 @@ writer fail at once; so BEGIN is said here. Writers say BEGIN IMMEDIATE and wait
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from backscroll.infrastructure import bridge
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
+_CACHE_KIB = 16_384
 _LOOK_AGAIN = 0.002
 """Seconds between a waiting writer's looks at the lock."""
 _TELLING = ("pysqlite", "aiosqlite")
@@ -40,7 +41,7 @@ def create_engine(url: str, *, busy_timeout: float, synchronous: str) -> sa.Engi
             raise StoreUnavailable(f"{parsed.drivername} is a driver for event loops: use AsyncBackscroll")
         pool = sa.pool.QueuePool if _in_memory(parsed) else None
         engine = sa.create_engine(parsed, **_options(pool, busy_timeout))
-    _configure(engine, synchronous, log=pool is None)
+    event.listen(engine, "connect", configuring(synchronous, cache_kib=_CACHE_KIB, log=pool is None))
     return engine
 
 
@@ -55,7 +56,7 @@ def create_async_engine(url: str, *, busy_timeout: float, synchronous: str) -> "
         parsed = _sqlite_url(url).set(drivername="sqlite+aiosqlite")
         pool = sa.pool.AsyncAdaptedQueuePool if _in_memory(parsed) else None
         engine = asyncio.create_async_engine(parsed, **_options(pool, busy_timeout))
-    _configure(engine.sync_engine, synchronous, log=pool is None)
+    event.listen(engine.sync_engine, "connect", configuring(synchronous, cache_kib=_CACHE_KIB, log=pool is None))
 
     @event.listens_for(engine.sync_engine, "do_connect")
     def _connect(dialect: sa.Dialect, record: object, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -103,22 +104,25 @@ def _options(pool: type[sa.Pool] | None, busy_timeout: float) -> dict[str, Any]:
     return {"connect_args": arguments, **one}
 
 
-def _configure(engine: sa.Engine, synchronous: str, *, log: bool) -> None:
-    """Sets up each of the engine's connections, with a write-ahead log if there is a file for it."""
+def configuring(synchronous: str, *, cache_kib: int, log: bool = True) -> Callable[[Any, object], None]:
+    """What makes a new connection ready, with a write-ahead log if there is a file for it.
 
-    @event.listens_for(engine, "connect")
-    def _connected(connection: Any, record: object) -> None:
+    The cache has room for the pages that the newest matches of a word stand on, so that they are looked up once.
+    """
+
+    def configure(connection: Any, record: object) -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute(f"PRAGMA synchronous = {synchronous}")
-        # 16 MiB: the pages that the newest matches of a word stand on, so that they are looked up once.
-        cursor.execute("PRAGMA cache_size = -16384")
+        cursor.execute(f"PRAGMA cache_size = -{cache_kib}")
         if log:
             # Asked first: setting it where it is set already could wait for a lock.
             cursor.execute("PRAGMA journal_mode")
             if cursor.fetchone() != ("wal",):
                 cursor.execute("PRAGMA journal_mode = WAL")
         cursor.close()
+
+    return configure
 
 
 @contextmanager

@@ -2,22 +2,17 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 
 import sqlalchemy as sa
 
-from backscroll.domain.model import Session
 from backscroll.domain.ports import Match, Progress, Reindexed, SearchRequest
 from backscroll.domain.results import IndexReport, Problem
-from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import checks, fts, pending
 from backscroll.infrastructure.candidates import best_matches
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.rows import IndexStateRow, MessageRow, PendingRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
-
-_text = lru_cache(256)(sa.text)
-"""A statement from its text; there are a few shapes, asked again and again."""
+from backscroll.infrastructure.types import json_text
 
 
 class SqlIndex:
@@ -31,15 +26,21 @@ class SqlIndex:
         """The best `request.limit` matches in scope, best first."""
         return best_matches(self._session.connection(), request, self._rank_bound)
 
-    def is_pending(self, scope: Scope, session: Session | None) -> bool:
-        """Whether a transcript in scope (of that session, if one is given) waits to be reindexed."""
-        if session is not None and session.incognito:
+    def is_pending(self, request: SearchRequest) -> bool:
+        """Whether a transcript that the search reaches waits to be reindexed."""
+        if request.session is not None and request.session.incognito:
             return False
-        allowed = scope_sql(self._session.connection(), scope)
+        allowed = scope_sql(self._session.connection(), request.scope)
         condition, params = f"s.incognito = 0 AND {allowed.condition}", dict(allowed.params)
-        if session is not None:
+        if request.session is not None:
             condition += " AND s.session_key = :pending_key"
-            params["pending_key"] = session.session_key
+            params["pending_key"] = request.session.session_key
+        if request.agents is not None:
+            agents = (
+                "SELECT a.id FROM json_each(:pending_agents) AS j JOIN backscroll_agents AS a ON a.agent_id = j.value"
+            )
+            condition += f" AND s.agent_pk IN ({agents})"
+            params["pending_agents"] = json_text(list(request.agents))
         # From what waits to who may see it: most of the time nothing waits, and nothing is read.
         queued = (
             "SELECT 1 FROM backscroll_pending AS w CROSS JOIN backscroll_transcripts AS t ON t.id = w.transcript_pk"
@@ -49,8 +50,8 @@ class SqlIndex:
             "SELECT 1 FROM backscroll_index_state AS w CROSS JOIN backscroll_transcripts AS t ON t.id <= w.legacy_pk"
             f" CROSS JOIN backscroll_sessions AS s ON s.id = t.session_pk WHERE {condition}"
         )
-        statement = _text(f"SELECT EXISTS ({queued}) OR EXISTS ({older})")
-        return bool(self._session.execute(statement, params).scalar())
+        statement = f"SELECT EXISTS ({queued}) OR EXISTS ({older})"
+        return bool(self._session.connection().exec_driver_sql(statement, params).scalar())
 
     def pending_count(self) -> int:
         """How many transcripts wait to be reindexed."""

@@ -216,3 +216,18 @@ class IndexStateRow(Row):
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     legacy_pk: Mapped[int]
+
+
+class KinRow(Row):
+    """That a session claims a session of another agent as its parent; kept where each agent has a file of its own.
+
+    A hint, written before the session itself: whether it is true, the child's own file tells.
+    """
+
+    __tablename__ = PREFIX + "kin"
+    __table_args__ = (sa.Index(None, "child_key"), sa.Index(None, "parent_agent"))
+
+    parent_key: Mapped[str] = mapped_column(primary_key=True)
+    child_key: Mapped[str] = mapped_column(primary_key=True)
+    parent_agent: Mapped[str | None]
+    child_agent: Mapped[str]

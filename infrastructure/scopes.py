@@ -1,5 +1,6 @@
 """A visibility scope as SQL: the same rule as `Scope.admits`, as one condition on the sessions table."""
 
+import json
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
@@ -14,14 +15,18 @@ _IN_TREE = """EXISTS (WITH RECURSIVE above(key) AS (
     SELECT s.spawned_by UNION SELECT s.owner
     UNION SELECT c.spawned_by FROM above JOIN backscroll_sessions AS c ON c.session_key = above.key WHERE {followed}
     UNION SELECT c.owner FROM above JOIN backscroll_sessions AS c ON c.session_key = above.key WHERE {followed}
-) SELECT 1 FROM above WHERE key = :own_key)"""
+) SELECT 1 FROM above WHERE {root})"""
 # The same downwards, to list a small tree without a look at any other session; a large one is given up early.
-_TREE = """WITH RECURSIVE below(key) AS (
-    VALUES (:own_key)
+_BELOW = """WITH RECURSIVE below(key) AS (
+    {roots}
     UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.spawned_by = below.key WHERE {followed}
     UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.owner = below.key WHERE {followed}
     LIMIT :most
-) SELECT s.id FROM below JOIN backscroll_sessions AS s ON s.session_key = below.key"""
+) """
+_TREE = _BELOW + "SELECT s.id FROM below JOIN backscroll_sessions AS s ON s.session_key = below.key"
+# The tree may have roots in other files too; then there is a set of them.
+_ROOT = {False: "key = :own_key", True: "key IN (SELECT :own_key UNION ALL SELECT value FROM json_each(:roots))"}
+_ROOTS = {False: "VALUES (:own_key)", True: "SELECT :own_key UNION SELECT value FROM json_each(:roots)"}
 _NOT_INCOGNITO = "s.incognito = 0"
 MOST_TOKENS = 512
 """Wider scopes are joined instead: each token costs the index one more list to merge."""
@@ -46,8 +51,9 @@ def scope_sql(connection: sa.Connection, scope: Scope) -> ScopeSql:
     if agents := admitted_agents(connection, scope):
         reach.append(f"s.agent_pk IN ({', '.join(map(str, agents))})")
     if scope.tree is not Tree.NONE:
-        reach.append(f"{_followed('s', scope)} AND {_IN_TREE.format(followed=_followed('c', scope))}")
-        params["own_agent"] = scope.agent_id
+        in_tree = _IN_TREE.format(followed=_followed("c", scope), root=_ROOT[bool(scope.roots)])
+        reach.append(f"{_followed('s', scope)} AND {in_tree}")
+        params |= _tree_params(scope)
     condition = "s.session_key = :own_key"
     if reach:
         condition += f" OR ({_NOT_INCOGNITO} AND ({' OR '.join(f'({one})' for one in reach)}))"
@@ -71,10 +77,24 @@ def narrow_tokens(connection: sa.Connection, scope: Scope) -> list[str] | None:
     if scope.tree is Tree.NONE:
         statement = "SELECT s.id FROM backscroll_sessions AS s WHERE s.session_key = :own_key LIMIT :most"
     else:
-        statement = _TREE.format(followed=_followed("c", scope))
-    params = {"own_key": scope.own_key, "own_agent": scope.agent_id, "most": MOST_TOKENS + 2}
+        statement = _TREE.format(followed=_followed("c", scope), roots=_ROOTS[bool(scope.roots)])
+    params = {"own_key": scope.own_key, **_tree_params(scope), "most": MOST_TOKENS + 2 + len(scope.roots)}
     tokens += [f"s{pk}" for (pk,) in connection.exec_driver_sql(statement, params)]
     return tokens if len(tokens) <= MOST_TOKENS else None
+
+
+def tree_keys(connection: sa.Connection, scope: Scope) -> list[str]:
+    """The keys of everything below the roots of a scope's tree, stored here, and of the roots themselves."""
+    statement = _BELOW.format(followed=_followed("c", scope), roots=_ROOTS[bool(scope.roots)]) + "SELECT key FROM below"
+    params = {"own_key": scope.own_key, **_tree_params(scope), "most": -1}
+    return list(connection.execute(sa.text(statement), params).scalars())
+
+
+def _tree_params(scope: Scope) -> dict[str, object]:
+    params: dict[str, object] = {"own_agent": scope.agent_id}
+    if scope.roots:
+        params["roots"] = json.dumps(sorted(scope.roots))
+    return params
 
 
 def _followed(alias: str, scope: Scope) -> str:

@@ -70,6 +70,8 @@ class Settings(BaseSettings):
         description="whether a search that meets pending transcripts starts a thread, or a task, that reindexes them",
     )
     busy_timeout: float = Field(10.0, ge=0, description="seconds to wait for a lock")
+    open_agent_files: int = Field(32, ge=2, description="agents' files that are open at a time")
+    search_threads: int = Field(4, ge=1, description="threads of one search over several agents' files")
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
 
     def policy(self) -> VisibilityPolicy:

@@ -15,6 +15,7 @@ from backscroll.infrastructure.engine import begun, ensure_begun, translated
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.index import SqlIndex
 from backscroll.infrastructure.sessions import SqlSessions
+from backscroll.infrastructure.single import OneForAll
 from backscroll.infrastructure.tree import SqlMessages
 
 
@@ -47,7 +48,7 @@ class SqlUnitOfWork:
         self._session.commit()
 
 
-class EngineStore:
+class EngineStore(OneForAll):
     """A store on an engine; each unit of work is a transaction of its own."""
 
     def __init__(self, engine: sa.Engine, options: StoreOptions) -> None:
@@ -115,7 +116,7 @@ class EngineStore:
 _TIDYING = ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-class ConnectionStore:
+class ConnectionStore(OneForAll):
     """A store inside a host's transaction; each unit of work is a savepoint in it, and none ends it.
 
     `connected` gives the connection whenever there is work: an `orm.Session` has one only while it is in a transaction.

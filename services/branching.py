@@ -5,22 +5,23 @@ from backscroll.domain.errors import InvalidRequest, RewindAcrossReset, SessionN
 from backscroll.domain.keys import checked_key
 from backscroll.domain.model import Branch, Line, Reset, ResetReason, Transcript
 from backscroll.domain.paths import current_view
-from backscroll.domain.ports import Clock, NewId, Store, UnitOfWork
+from backscroll.domain.ports import Clock, NewId, UnitOfWork
+from backscroll.domain.stores import Stores
 from backscroll.domain.text import checked_message_id, checked_name
 
 
 class Branching:
     """The use cases that move a session's head."""
 
-    def __init__(self, store: Store, clock: Clock, new_id: NewId) -> None:
-        self._store = store
+    def __init__(self, stores: Stores, clock: Clock, new_id: NewId) -> None:
+        self._stores = stores
         self._clock = clock
         self._new_id = new_id
 
     def rewind(self, key: str, message_id: str) -> Branch:
         """Makes a message of the active path its head; what followed stays on a branch of its own."""
         message_id = checked_message_id(message_id)
-        with self._store.writing() as unit:
+        with self._stores.of(checked_key(key)).writing() as unit:
             line = _line(unit, key)
             target = unit.messages.find(line.session.session_id, message_id)
             if target is None or not target.active:
@@ -37,13 +38,13 @@ class Branching:
 
     def branches(self, key: str) -> list[Branch]:
         """The branches of the current transcript, the active one first, then the newest."""
-        with self._store.reading() as unit:
+        with self._stores.of(checked_key(key)).reading() as unit:
             return unit.messages.branches(_line(unit, key).session.session_id)
 
     def switch_branch(self, key: str, branch_id: str) -> Branch:
         """Makes another branch the active one."""
         branch_id = checked_name(branch_id, "branch_id")
-        with self._store.writing() as unit:
+        with self._stores.of(checked_key(key)).writing() as unit:
             line = _line(unit, key)
             branches = unit.messages.branches(line.session.session_id)
             branch = next((one for one in branches if one.branch_id == branch_id), None)
@@ -69,7 +70,7 @@ class Branching:
             if not rotate:
                 raise InvalidRequest("new_session_id is for a rotating reset alone: give rotate=True")
             checked_name(new_session_id, "new_session_id")
-        with self._store.writing() as unit:
+        with self._stores.of(checked_key(key)).writing() as unit:
             line = _line(unit, key)
             if rotate:
                 reset = self._rotated(unit, line, why, new_session_id or self._new_id())
@@ -104,7 +105,7 @@ class Branching:
 
 
 def _line(unit: UnitOfWork, key: str) -> Line:
-    line = unit.messages.current_line(checked_key(key))
+    line = unit.messages.current_line(key)
     if line is None:
         raise SessionNotFound
     return line

@@ -9,7 +9,7 @@ from backscroll.domain.drafts import NewMessage
 from backscroll.domain.limits import USUAL_BATCHES, Batches, Limits
 from backscroll.domain.model import Branch, Message, Reset, Session
 from backscroll.domain.parts import Content
-from backscroll.domain.ports import Clock, NewId, Progress, Redactor, Store, TranscriptReader
+from backscroll.domain.ports import Clock, NewId, Progress, Redactor, TranscriptReader
 from backscroll.domain.results import (
     HistoryPage,
     ImportReport,
@@ -20,12 +20,12 @@ from backscroll.domain.results import (
     SearchPage,
     SessionSummary,
 )
+from backscroll.domain.stores import Stores
 from backscroll.domain.visibility import Requester, VisibilityPolicy
 from backscroll.services.branching import Branching
+from backscroll.services.everywhere import Everywhere
 from backscroll.services.guarding import Guard
 from backscroll.services.importing import Importing
-from backscroll.services.indexing import Indexing
-from backscroll.services.maintaining import Maintaining
 from backscroll.services.reading import Reading
 from backscroll.services.searching import Searching
 from backscroll.services.writing import Writing
@@ -40,7 +40,7 @@ class Facade:
 
     def __init__(
         self,
-        store: Store,
+        stores: Stores,
         *,
         policy: VisibilityPolicy,
         redactor: Redactor,
@@ -53,13 +53,12 @@ class Facade:
         batches: Batches = USUAL_BATCHES,
     ) -> None:
         guard = Guard(policy, audit, clock)
-        self._writing = Writing(store, clock, new_id)
-        self._branching = Branching(store, clock, new_id)
-        self._searching = Searching(store, guard, redactor, limits, on_pending)
-        self._reading = Reading(store, guard, redactor, limits)
-        self._indexing = Indexing(store, clock, new_id, batches)
-        self._maintaining = Maintaining(store, clock)
-        self._importing = Importing(store, readers, clock, new_id, batches)
+        self._writing = Writing(stores, clock, new_id)
+        self._branching = Branching(stores, clock, new_id)
+        self._searching = Searching(stores, guard, redactor, limits, on_pending)
+        self._reading = Reading(stores, guard, redactor, limits)
+        self._everywhere = Everywhere(stores, clock, new_id, batches)
+        self._importing = Importing(stores, readers, clock, new_id, batches)
 
     def ensure_session(
         self,
@@ -290,15 +289,15 @@ class Facade:
 
     def reindex(self, *, progress: Progress | None = None) -> ReindexReport:
         """Brings every pending transcript up to date; `progress` is told transcripts done and in all."""
-        return self._indexing.reindex(progress)
+        return self._everywhere.reindex(progress)
 
     def verify(self, *, progress: Progress | None = None) -> IndexReport:
         """Compares index and transcripts and changes nothing; `progress` is told messages done and in all."""
-        return self._indexing.verify(progress)
+        return self._everywhere.verify(progress)
 
     def repair(self, *, progress: Progress | None = None) -> IndexReport:
         """Makes the index agree with the transcripts without touching a message, then compares."""
-        return self._indexing.repair(progress)
+        return self._everywhere.repair(progress)
 
     def maintain(self, *, vacuum: bool = False) -> MaintenanceReport:
         """Merges the index, empties the write-ahead log and says what that gained; for quiet hours.
@@ -306,17 +305,17 @@ class Facade:
         Args:
             vacuum: also write the file anew: it shrinks, and deleted text is gone from its pages. Writers wait.
         """
-        return self._maintaining.maintain(vacuum=vacuum)
+        return self._everywhere.maintain(vacuum=vacuum)
 
     def prune(self, *, older_than: timedelta | datetime, keep: int = 0, dry_run: bool = True) -> PruneReport:
-        """Deletes sessions that nobody has written to for long.
+        """Deletes sessions that nobody has written to for long, file by file where each agent has its own.
 
         Args:
             older_than: an age, or the aware time since when a session must not have been written to.
             keep: the newest sessions of each agent that stay whatever their age.
             dry_run: only list them (the default).
         """
-        return self._maintaining.prune(older_than=older_than, keep=keep, dry_run=dry_run)
+        return self._everywhere.prune(older_than=older_than, keep=keep, dry_run=dry_run)
 
     def import_transcripts(
         self,

@@ -1,12 +1,13 @@
 """Taking over transcripts that other programs wrote: streamed, idempotent, line by line."""
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from backscroll.domain.errors import ImportFailed, InvalidRequest, SessionMismatch
+from backscroll.domain.errors import ImportFailed, InvalidRequest, SessionMismatch, SessionNotFound
 from backscroll.domain.keys import agent_for, checked_key, kind_in_key
 from backscroll.domain.limits import USUAL_BATCHES, Batches
 from backscroll.domain.model import Branch, Line, Message, Reset, Session, SessionKind, Transcript
@@ -22,6 +23,7 @@ from backscroll.domain.records import (
     TranscriptFile,
 )
 from backscroll.domain.results import ImportProblem, ImportReport
+from backscroll.domain.stores import Stores
 from backscroll.domain.text import MAX_TITLE, checked_name
 
 _PROBLEMS = 1_000
@@ -33,13 +35,13 @@ class Importing:
 
     def __init__(
         self,
-        store: Store,
+        stores: Stores,
         readers: Sequence[TranscriptReader],
         clock: Clock,
         new_id: NewId,
         batches: Batches = USUAL_BATCHES,
     ) -> None:
-        self._store = store
+        self._stores = stores
         self._most = batches.imported
         self._readers = readers
         self._clock = clock
@@ -67,13 +69,22 @@ class Importing:
             batches = _batches(reader.records(source, file), self._most)
             importer = _FileImport(file, tally, self._clock, self._new_id)
             for batch, last in batches:
-                with self._store.writing() as unit:
-                    importer.take(unit, [line.record for line in batch], last=last)
+                records = [line.record for line in batch]
+                importer.count(records)
+                # Without a store there is no session that the batch could belong to.
+                with contextlib.suppress(SessionNotFound), self._store_for(file, records).writing() as unit:
+                    importer.take(unit, records, last=last)
                     unit.commit()
                 if progress is not None:
                     progress(before + batch[-1].bytes_done, total)
             before += file.size
         return tally.report()
+
+    def _store_for(self, file: TranscriptFile, records: Sequence[object]) -> Store:
+        """Where a batch goes. One without a message is no reason to make a store."""
+        if any(isinstance(record, MessageRecord) for record in records):
+            return self._stores.making(file.session_key, file.agent_id)
+        return self._stores.of(file.session_key)
 
     def _reader(self, path: Path, name: str) -> TranscriptReader:
         known = [reader.format for reader in self._readers]
@@ -147,14 +158,17 @@ class _FileImport:
         self._head: str | None = None
         self._time: datetime | None = file.started_at
 
-    def take(self, unit: UnitOfWork, records: Sequence[object], *, last: bool) -> None:
-        """Stores a batch of records; with the last one the file's own head becomes the active one."""
+    def count(self, records: Sequence[object]) -> None:
+        """Counts the records of a batch that are not to be stored."""
         for record in records:
             if isinstance(record, BadLine):
                 self._tally.count(bad=1)
                 self._tally.problem(self._file.name, record.line, record.reason)
             elif isinstance(record, SkippedRecord):
                 self._tally.count(skipped=1)
+
+    def take(self, unit: UnitOfWork, records: Sequence[object], *, last: bool) -> None:
+        """Stores a batch of records; with the last one the file's own head becomes the active one."""
         if not any(isinstance(record, MessageRecord) for record in records) and not self._stored(unit):
             return
         self._ensure(unit, records)

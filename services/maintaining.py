@@ -33,11 +33,8 @@ class Maintaining:
         self._store.tidy(vacuum=vacuum)
         return MaintenanceReport(bytes_before=before, bytes_after=self._store.size(), vacuumed=vacuum)
 
-    def prune(self, *, older_than: timedelta | datetime, keep: int, dry_run: bool) -> PruneReport:
-        """Deletes the sessions not written to for so long, each in a transaction of its own."""
-        if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
-            raise InvalidRequest(f"keep must be a whole number from 0 up, not {keep!r}")
-        since = self._since(older_than)
+    def prune(self, since: datetime, *, keep: int, dry_run: bool) -> PruneReport:
+        """Deletes the sessions not written to since then, each in a transaction of its own."""
         if dry_run:
             with self._store.reading() as unit:
                 return PruneReport(session_keys=tuple(unit.sessions.untouched(since, keep, -1)))
@@ -52,13 +49,17 @@ class Maintaining:
                     unit.commit()
         return PruneReport(session_keys=tuple(deleted), deleted=True)
 
-    def _since(self, older_than: object) -> datetime:
-        if isinstance(older_than, timedelta):
-            if older_than < timedelta():
-                raise InvalidRequest("older_than must not be negative")
-            return self._clock() - older_than
-        return checked_time(older_than, "older_than")
-
     def _next(self, since: datetime, keep: int) -> list[str]:
         with self._store.reading() as unit:
             return unit.sessions.untouched(since, keep, _CHUNK)
+
+
+def checked_retention(older_than: object, keep: object, clock: Clock) -> datetime:
+    """Since when a session must have been written to; raises `InvalidRequest` for what cannot be asked."""
+    if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
+        raise InvalidRequest(f"keep must be a whole number from 0 up, not {keep!r}")
+    if isinstance(older_than, timedelta):
+        if older_than < timedelta():
+            raise InvalidRequest("older_than must not be negative")
+        return clock() - older_than
+    return checked_time(older_than, "older_than")

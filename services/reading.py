@@ -8,10 +8,11 @@ from backscroll.domain.keys import checked_key
 from backscroll.domain.limits import Limits, checked_limit, checked_offset
 from backscroll.domain.model import Line, Message, Role
 from backscroll.domain.paths import Stretch, closed_interval, current_view, window
-from backscroll.domain.ports import Redactor, Store, UnitOfWork
+from backscroll.domain.ports import Redactor, UnitOfWork
 from backscroll.domain.results import HistoryPage, SessionSummary
+from backscroll.domain.stores import Stores
 from backscroll.domain.text import checked_message_id, checked_name
-from backscroll.domain.visibility import Requester
+from backscroll.domain.visibility import Requester, Scope
 from backscroll.services.guarding import Guard
 from backscroll.services.showing import Presenter, fitting, json_bytes, shorter_message
 
@@ -29,8 +30,8 @@ class _Cut:
 class Reading:
     """The use cases that reopen and list."""
 
-    def __init__(self, store: Store, guard: Guard, redactor: Redactor, limits: Limits) -> None:
-        self._store = store
+    def __init__(self, stores: Stores, guard: Guard, redactor: Redactor, limits: Limits) -> None:
+        self._stores = stores
         self._guard = guard
         self._redactor = redactor
         self._limits = limits
@@ -61,24 +62,25 @@ class Reading:
         watched = self._guard.watched(
             Action.HISTORY, requester, session_key=key, session_id=wanted, message_id=anchor or end
         )
-        with watched as shown, self._store.reading() as unit:
-            line = self._visible_line(unit, key, wanted, requester)
-            shown.append(key)
-            page = HistoryPage(session_key=key, session_id=line.transcript.session_id)
-            named = anchor if anchor is not None else end
-            if named is None:
-                cut = _newest(unit, line, limit, offset, tools=include_tools)
-            else:
-                message = unit.messages.find(line.transcript.session_id, named)
-                if message is None or not message.active:
-                    return page
-                stretch = _stretch_of(unit, line, message)
-                cut = (_before if anchor is None else _around)(unit, message, stretch, limit, tools=include_tools)
-            total = unit.messages.count(line.transcript.session_id, cut.stretch, tools=include_tools)
+        with watched as shown:
+            scope = self._stores.scope_at(key, self._guard.scope(requester))
+            with self._stores.of(key).reading() as unit:
+                line = self._visible_line(unit, key, wanted, scope)
+                shown.append(key)
+                page = HistoryPage(session_key=key, session_id=line.transcript.session_id)
+                named = anchor if anchor is not None else end
+                if named is None:
+                    cut = _newest(unit, line, limit, offset, tools=include_tools)
+                else:
+                    message = unit.messages.find(line.transcript.session_id, named)
+                    if message is None or not message.active:
+                        return page
+                    stretch = _stretch_of(unit, line, message)
+                    cut = (_before if anchor is None else _around)(unit, message, stretch, limit, tools=include_tools)
+                total = unit.messages.count(line.transcript.session_id, cut.stretch, tools=include_tools)
         return self._page(replace(page, total=total), cut, offset if named is None else None)
 
-    def _visible_line(self, unit: UnitOfWork, key: str, session_id: str | None, requester: Requester) -> Line:
-        scope = self._guard.scope(requester)
+    def _visible_line(self, unit: UnitOfWork, key: str, session_id: str | None, scope: Scope) -> Line:
         line = unit.messages.visible_line(key, session_id, scope)
         if line is None:
             self._guard.session(unit, key, scope)
@@ -106,8 +108,8 @@ class Reading:
         limit = checked_limit(limit, self._limits.listed_sessions, self._limits.listed_sessions_max)
         offset = checked_offset(offset)
         presenter = Presenter(self._redactor, self._limits.message_chars)
-        with self._guard.watched(Action.SESSIONS, requester) as shown, self._store.reading() as unit:
-            listed = unit.sessions.listed(self._guard.scope(requester), limit, offset)
+        with self._guard.watched(Action.SESSIONS, requester) as shown:
+            listed = self._stores.listed(self._guard.scope(requester), limit, offset)
             shown += [one.session_key for one in listed]
         return [replace(one, title=presenter.mask(one.title) if one.title else one.title) for one in listed]
 

@@ -13,11 +13,12 @@ from backscroll.domain.limits import Limits, checked_limit
 from backscroll.domain.model import SPOKEN, Role
 from backscroll.domain.paths import Stretch, current_view
 from backscroll.domain.ports import Match as FoundMessage
-from backscroll.domain.ports import Redactor, SearchRequest, Store, UnitOfWork
+from backscroll.domain.ports import Redactor, SearchRequest, UnitOfWork
 from backscroll.domain.query import Match, Order, Query
 from backscroll.domain.results import Hit, SearchPage
+from backscroll.domain.stores import Asking, Stores
 from backscroll.domain.text import checked_name
-from backscroll.domain.visibility import Requester
+from backscroll.domain.visibility import Requester, Scope
 from backscroll.services.guarding import Guard
 from backscroll.services.showing import fitting, json_bytes
 
@@ -27,14 +28,14 @@ class Searching:
 
     def __init__(
         self,
-        store: Store,
+        stores: Stores,
         guard: Guard,
         redactor: Redactor,
         limits: Limits,
         on_pending: Callable[[], None],
     ) -> None:
         self._on_pending = on_pending
-        self._store = store
+        self._stores = stores
         self._guard = guard
         self._redactor = redactor
         self._limits = limits
@@ -66,15 +67,12 @@ class Searching:
         scope = self._guard.scope(requester)
         names = None if agents is None else tuple(checked_name(one, "agents") for one in _listed(agents, "agents"))
         spoken = _spoken(roles)
-        with (
-            self._guard.watched(Action.SEARCH, requester, query=query, session_key=key) as shown,
-            self._store.reading() as unit,
-        ):
-            session = None if key is None else self._guard.session(unit, key, scope)
-            request = SearchRequest(
+
+        def request(unit: UnitOfWork, visible: Scope) -> SearchRequest:
+            return SearchRequest(
                 query=asked,
-                scope=scope,
-                session=session,
+                scope=visible,
+                session=None if key is None else self._guard.session(unit, key, visible),
                 agents=names,
                 roles=spoken,
                 since=start,
@@ -83,13 +81,15 @@ class Searching:
                 limit=limit + 1,
                 leave_out=_own_view(unit, requester) if exclude_current else None,
             )
-            found = unit.index.search(request)
-            indexing = unit.index.is_pending(scope, session)
-            shown += [one.session_key for one in found[:limit]]
-        if indexing:
+
+        with self._guard.watched(Action.SEARCH, requester, query=query, session_key=key) as shown:
+            found = self._stores.search(Asking(key, names, request), scope)
+            best = found.matches[:limit]
+            shown += [one.session_key for one in best]
+        if found.indexing:
             self._on_pending()
-        hits = [self._hit(one, asked) for one in found[:limit]]
-        page = SearchPage(indexing=indexing, truncated=len(found) > limit)
+        hits = [self._hit(one, asked) for one in best]
+        page = SearchPage(indexing=found.indexing, truncated=len(found.matches) > limit)
         kept, _ = fitting(hits, self._limits.search_bytes, json_bytes(page), 0, _shorter_hit)
         cut = kept != hits
         return replace(page, hits=tuple(kept), truncated=page.truncated or cut)

@@ -9,15 +9,16 @@ from backscroll.domain.errors import InvalidRequest, MessageConflict, SessionNot
 from backscroll.domain.keys import agent_for, checked_key, kind_in_key
 from backscroll.domain.model import Branch, Line, Message, Session, SessionKind
 from backscroll.domain.parts import parts_of
-from backscroll.domain.ports import Clock, NewId, Store, UnitOfWork
+from backscroll.domain.ports import Clock, NewId, UnitOfWork
+from backscroll.domain.stores import Stores
 from backscroll.domain.text import checked_message_id, checked_metadata, checked_title
 
 
 class Writing:
     """The use cases that add, change and remove."""
 
-    def __init__(self, store: Store, clock: Clock, new_id: NewId) -> None:
-        self._store = store
+    def __init__(self, stores: Stores, clock: Clock, new_id: NewId) -> None:
+        self._stores = stores
         self._clock = clock
         self._new_id = new_id
 
@@ -47,7 +48,7 @@ class Writing:
             given["metadata"] = checked_metadata(metadata)
         if incognito is not None and not isinstance(incognito, bool):
             raise InvalidRequest(f"incognito must be a bool, not {type(incognito).__name__}")
-        with self._store.writing() as unit:
+        with self._stores.making(key, agent_id).writing() as unit:
             stored = unit.sessions.get(key)
             if stored is None:
                 session = self._new_session(key, agent_for(key, agent_id), bool(incognito), given)
@@ -82,7 +83,7 @@ class Writing:
         if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Iterable):
             raise InvalidRequest(f"messages must be a sequence of messages, not {type(messages).__name__}")
         drafts = [drafted(one) for one in messages]
-        with self._store.writing() as unit:
+        with self._stores.of(key).writing() as unit:
             line = unit.messages.current_line(key)
             if line is None:
                 raise SessionNotFound
@@ -104,7 +105,7 @@ class Writing:
         """Changes what a message of the current transcript says."""
         key, message_id = checked_key(key), checked_message_id(message_id)
         parts = parts_of(content)
-        with self._store.writing() as unit:
+        with self._stores.of(key).writing() as unit:
             session = unit.sessions.get(key)
             if session is None:
                 raise SessionNotFound
@@ -121,10 +122,13 @@ class Writing:
     def delete_session(self, key: str) -> bool:
         """Deletes a session with all that belongs to it; False when there is none."""
         key = checked_key(key)
-        with self._store.writing() as unit:
-            removed = unit.sessions.remove(key)
-            unit.commit()
-            return removed
+        try:
+            with self._stores.of(key).writing() as unit:
+                removed = unit.sessions.remove(key)
+                unit.commit()
+        except SessionNotFound:
+            return False
+        return removed
 
 
 class _Appending:

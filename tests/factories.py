@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import factory
+import sqlalchemy as sa
 
 from backscroll import (
     Backscroll,
@@ -21,6 +22,11 @@ from backscroll import (
     Transcript,
 )
 from backscroll.domain.ids import new_id
+from backscroll.infrastructure import migrate
+from backscroll.infrastructure.engine import begun
+from backscroll.infrastructure.per_agent.files import AgentFiles
+from backscroll.infrastructure.per_agent.opening import Opener
+from backscroll.infrastructure.per_agent.stores import AgentOptions, AgentStores
 from backscroll.infrastructure.store import StoreOptions
 
 EPOCH = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -46,6 +52,19 @@ def opened(path: Path, redactor: NothingSecret | None = None, **changes: object)
     """The store at `path`, waiting for no disk and reindexing only when told to, with `changes` of the settings."""
     usual: dict[str, object] = {"synchronous": "NORMAL", "background_reindex": False}
     return Backscroll.open(Settings(database_url=f"sqlite:///{path}", **{**usual, **changes}), redactor=redactor)
+
+
+def prepared(engine: sa.Engine, *, upgrade: bool) -> None:
+    with begun(engine, writing=True) as connection:
+        migrate.upgrade(connection)
+        connection.commit()
+
+
+def agent_stores(folder: Path, options: StoreOptions = OPTIONS) -> AgentStores:
+    """Stores below the facade with a file for each agent, of which two are open at a time."""
+    files = AgentFiles.of(f"sqlite:///{folder}/{{agent_id}}.db")
+    opener = Opener(files, prepared, upgrade=True, busy_timeout=5, synchronous="NORMAL")
+    return AgentStores(files, opener, options, AgentOptions(open_files=2, threads=2, patience=5))
 
 
 class NewMessageFactory(factory.Factory[NewMessage]):

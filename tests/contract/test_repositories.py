@@ -33,19 +33,25 @@ from backscroll.domain.query import Match, Order, Query
 from backscroll.domain.visibility import Scope, Tree
 from backscroll.infrastructure.engine import create_engine
 from backscroll.infrastructure.store import ConnectionStore, EngineStore
-from tests.factories import OPTIONS, MessageFactory, ResetFactory, SessionFactory, TranscriptFactory, at
+from tests.factories import OPTIONS, MessageFactory, ResetFactory, SessionFactory, TranscriptFactory, agent_stores, at
 
 NUMBERS = count(1)
 EVERYTHING = Scope(own_key=None, everything=True)
 
 
-@pytest.fixture(scope="module", params=["engine", "connection"])
+@pytest.fixture(scope="module", params=["engine", "connection", "agent"])
 def store(
     request: pytest.FixtureRequest, empty_store: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
     """A store for a whole module; each test uses sessions of its own."""
-    path = tmp_path_factory.mktemp("contract") / "store.db"
+    folder = tmp_path_factory.mktemp("contract")
+    path = folder / "store.db"
     shutil.copyfile(empty_store, path)
+    if request.param == "agent":
+        stores = agent_stores(folder)
+        yield stores.making("agent:main:main", None)
+        stores.close()
+        return
     if request.param == "engine":
         engine = create_engine(f"sqlite:///{path}", busy_timeout=5, synchronous="NORMAL")
         yield EngineStore(engine, OPTIONS)
@@ -505,8 +511,8 @@ def test_a_fresh_store_has_nothing_pending_and_agrees(store, session):
         assert unit.index.integrity() is None
         report = unit.index.verify(None)
         assert (report.problems, report.pending) == ((), 0)
-        assert not unit.index.is_pending(EVERYTHING, None)
-        assert not unit.index.is_pending(EVERYTHING, session)
+        assert not unit.index.is_pending(request("granite"))
+        assert not unit.index.is_pending(replace(request("granite"), session=session))
         assert unit.index.pending_count() == 0
         assert unit.index.claim("worker", at(0), at(5), []) is None
         assert not unit.index.held(at(0))

@@ -122,7 +122,7 @@ def test_no_read_scans_a_table(what: str, measured: tuple[Backscroll, Meter]) ->
 
 
 def plan(scroll: Backscroll, statement: str, parameters: object) -> list[str]:
-    with scroll._searching._store.reading() as unit:
+    with scroll._searching._stores.reading() as unit:
         rows = unit._session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
         return [row[3] for row in rows]
 

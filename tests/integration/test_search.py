@@ -306,7 +306,7 @@ def test_matches_up_to_the_bound_are_ranked_as_fts5_ranks_them(open_store, opera
         store(scroll, f"agent:{agent}:main", said)
     for asked in ("granite", "basalt mica", '"granite basalt" x', "评审", "saule 审", '"mica mica"', "gneiss gran"):
         phrases = Query.parse(asked, Match(match), 4_096)
-        with scroll._searching._store.reading() as unit:
+        with scroll._searching._stores.of(KEY).reading() as unit:
             right = unit._session.connection().exec_driver_sql(
                 f"SELECT m.message_id FROM {fts.INDEX} AS i JOIN backscroll_messages AS m ON m.id = i.rowid"
                 f" WHERE {fts.INDEX} MATCH ? ORDER BY i.rank, m.created_at DESC, m.id DESC LIMIT 10",
