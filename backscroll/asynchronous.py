@@ -16,6 +16,7 @@ from backscroll.domain.audit import Audit, no_audit
 from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.limits import Batches
 from backscroll.domain.ports import Redactor
+from backscroll.domain.telemetry import Telemetry
 from backscroll.infrastructure.bridge import carried_out, finished
 from backscroll.infrastructure.engine import create_async_engine, require_async
 from backscroll.infrastructure.settings import Settings
@@ -70,13 +71,14 @@ class AsyncBackscroll:
         migrate: bool = True,
         redactor: Redactor | None = None,
         audit: Audit = no_audit,
+        telemetry: Telemetry | None = None,
     ) -> "Opening":
         """Opens a store: to be awaited, or entered with `async with`.
 
         Takes what `Backscroll.open` takes, with an `AsyncEngine` for an engine; a URL may name aiosqlite's driver or
         none. Raises what that raises, and `StoreUnavailable` without the packages of `backscroll[async]`.
         """
-        return Opening(partial(cls._opened, target, settings, migrate, redactor, audit))
+        return Opening(partial(cls._opened, target, settings, migrate, redactor, audit, telemetry))
 
     @classmethod
     async def _opened(
@@ -86,6 +88,7 @@ class AsyncBackscroll:
         migrate: bool,
         redactor: Redactor | None,
         audit: Audit,
+        telemetry: Telemetry | None,
     ) -> Self:
         require_async()
         from sqlalchemy.ext.asyncio import AsyncEngine
@@ -109,6 +112,7 @@ class AsyncBackscroll:
                     migrate=migrate,
                     redactor=redactor,
                     audit=audit,
+                    telemetry=telemetry,
                     batches=_BATCHES,
                 )
             )

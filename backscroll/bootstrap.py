@@ -17,6 +17,7 @@ from backscroll.domain.errors import InvalidRequest, StoreUnavailable
 from backscroll.domain.ids import new_id
 from backscroll.domain.limits import USUAL_BATCHES, Batches
 from backscroll.domain.ports import Redactor, Store
+from backscroll.domain.telemetry import Telemetry
 from backscroll.infrastructure import migrate, schema, sqlite_checks
 from backscroll.infrastructure.engine import begun, create_engine
 from backscroll.infrastructure.importers import readers
@@ -24,6 +25,7 @@ from backscroll.infrastructure.pending import leave_all_pending
 from backscroll.infrastructure.redaction import PatternRedactor
 from backscroll.infrastructure.settings import Settings, from_environment
 from backscroll.infrastructure.store import ConnectionStore, EngineStore, StoreOptions
+from backscroll.infrastructure.telemetry import telemetry_named
 from backscroll.infrastructure.worker import LoopWorker, Work, Worker
 from backscroll.services.facade import Facade
 from backscroll.services.indexing import Indexing
@@ -42,6 +44,7 @@ class _Wiring:
     audit: Audit
     options: StoreOptions
     batches: Batches
+    telemetry: Telemetry
 
 
 AnyBackscroll = TypeVar("AnyBackscroll", bound="Backscroll")
@@ -71,6 +74,7 @@ class Backscroll(Facade):
             on_pending=on_pending,
             audit=wiring.audit,
             batches=wiring.batches,
+            telemetry=wiring.telemetry,
         )
         self._wiring = wiring
         self._on_pending = on_pending
@@ -85,6 +89,7 @@ class Backscroll(Facade):
         migrate: bool = True,
         redactor: Redactor | None = None,
         audit: Audit = no_audit,
+        telemetry: Telemetry | None = None,
     ) -> Self:
         """Opens a store.
 
@@ -95,6 +100,7 @@ class Backscroll(Facade):
             migrate: bring the schema up to date. With False an outdated one raises `SchemaOutdated`.
             redactor: finds the secrets to be masked; the built-in patterns if left out.
             audit: is told of every read, answered or refused, before the answer is given.
+            telemetry: watches the store at work, `OpenTelemetry(...)` say; what the settings name if left out.
 
         Raises:
             StoreUnavailable: the database cannot be used.
@@ -112,7 +118,9 @@ class Backscroll(Facade):
             )
             at_close = [engine.dispose]
         try:
-            scroll, worker = built_over(cls, engine, settings, Worker, migrate=migrate, redactor=redactor, audit=audit)
+            scroll, worker = built_over(
+                cls, engine, settings, Worker, migrate=migrate, redactor=redactor, audit=audit, telemetry=telemetry
+            )
         except BaseException:
             for close in at_close:
                 close()
@@ -163,9 +171,11 @@ def built_over(
     migrate: bool,
     redactor: Redactor | None,
     audit: Audit,
+    telemetry: Telemetry | None,
     batches: Batches = USUAL_BATCHES,
 ) -> tuple[AnyBackscroll, AnyWorker]:
     """A facade over an engine that somebody else closes, and the worker of `background` that it wakes."""
+    telemetry = telemetry or telemetry_named(settings.telemetry)
     _prepare(engine, upgrade=migrate)
     options = StoreOptions(
         rank_bound=settings.rank_bound,
@@ -175,9 +185,10 @@ def built_over(
         patience=settings.busy_timeout,
     )
     store = EngineStore(engine, options)
-    worker = background(Indexing(store, _now, new_id, batches).work)
+    worker = background(Indexing(store, _now, new_id, batches, telemetry).work)
     wake = worker.wake if settings.background_reindex else _leave_pending
-    scroll = kind(store, _Wiring(settings, redactor or PatternRedactor(), audit, options, batches), wake)
+    wiring = _Wiring(settings, redactor or PatternRedactor(), audit, options, batches, telemetry)
+    scroll = kind(store, wiring, wake)
     scroll._at_close = [store.close]
     return scroll, worker
 

@@ -71,6 +71,7 @@ class Settings(BaseSettings):
     )
     busy_timeout: float = Field(10.0, ge=0, description="seconds to wait for a lock")
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    telemetry: Literal["off", "otel"] = Field(default="off", description="`otel`: spans and metrics by OpenTelemetry")
 
     def policy(self) -> VisibilityPolicy:
         """The visibility policy that these settings ask for."""

@@ -1,4 +1,4 @@
-"""The facade's methods: the only door. Each hands over to one use case; no rule lives here."""
+"""The facade's methods: the only door. Each hands over to one use case, which telemetry watches; no rule lives here."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -20,17 +20,20 @@ from backscroll.domain.results import (
     SearchPage,
     SessionSummary,
 )
+from backscroll.domain.telemetry import NO_TELEMETRY, Telemetry
 from backscroll.domain.visibility import Requester, VisibilityPolicy
 from backscroll.services.branching import Branching
 from backscroll.services.guarding import Guard
 from backscroll.services.importing import Importing
 from backscroll.services.indexing import Indexing
 from backscroll.services.maintaining import Maintaining
+from backscroll.services.observing import observed
 from backscroll.services.reading import Reading
 from backscroll.services.searching import Searching
 from backscroll.services.writing import Writing
 
 
+@observed
 class Facade:
     """Stores, finds and reopens conversations.
 
@@ -51,13 +54,15 @@ class Facade:
         on_pending: Callable[[], None],
         audit: Audit = no_audit,
         batches: Batches = USUAL_BATCHES,
+        telemetry: Telemetry = NO_TELEMETRY,
     ) -> None:
+        self._telemetry = telemetry
         guard = Guard(policy, audit, clock)
         self._writing = Writing(store, clock, new_id)
         self._branching = Branching(store, clock, new_id)
         self._searching = Searching(store, guard, redactor, limits, on_pending)
         self._reading = Reading(store, guard, redactor, limits)
-        self._indexing = Indexing(store, clock, new_id, batches)
+        self._indexing = Indexing(store, clock, new_id, batches, telemetry)
         self._maintaining = Maintaining(store, clock)
         self._importing = Importing(store, readers, clock, new_id, batches)
 
