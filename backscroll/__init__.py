@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from backscroll.infrastructure.migrate import migrate, version_location
     from backscroll.infrastructure.redaction import NoRedactor, PatternRedactor
     from backscroll.infrastructure.settings import Settings
+    from backscroll.infrastructure.telemetry import OpenTelemetry
 
 _HOMES = {
     "asynchronous": ("AsyncBackscroll",),
@@ -111,6 +112,7 @@ _HOMES = {
         "PatternRedactor",
     ),
     "infrastructure.settings": ("Settings",),
+    "infrastructure.telemetry": ("OpenTelemetry",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -147,6 +149,7 @@ __all__ = [
     "MessageConflict",
     "NewMessage",
     "NoRedactor",
+    "OpenTelemetry",
     "PatternRedactor",
     "PruneReport",
     "ReasoningPart",

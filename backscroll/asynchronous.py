@@ -16,8 +16,10 @@ from backscroll.domain.audit import Audit, no_audit
 from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.limits import Batches
 from backscroll.domain.ports import Redactor
+from backscroll.domain.telemetry import Telemetry
 from backscroll.infrastructure.bridge import carried_out, finished
 from backscroll.infrastructure.engine import create_async_engine, require_async
+from backscroll.infrastructure.per_agent.files import is_per_agent
 from backscroll.infrastructure.settings import Settings
 from backscroll.infrastructure.worker import LoopWorker
 
@@ -70,13 +72,14 @@ class AsyncBackscroll:
         migrate: bool = True,
         redactor: Redactor | None = None,
         audit: Audit = no_audit,
+        telemetry: Telemetry | None = None,
     ) -> "Opening":
         """Opens a store: to be awaited, or entered with `async with`.
 
         Takes what `Backscroll.open` takes, with an `AsyncEngine` for an engine; a URL may name aiosqlite's driver or
         none. Raises what that raises, and `StoreUnavailable` without the packages of `backscroll[async]`.
         """
-        return Opening(partial(cls._opened, target, settings, migrate, redactor, audit))
+        return Opening(partial(cls._opened, target, settings, migrate, redactor, audit, telemetry))
 
     @classmethod
     async def _opened(
@@ -86,6 +89,7 @@ class AsyncBackscroll:
         migrate: bool,
         redactor: Redactor | None,
         audit: Audit,
+        telemetry: Telemetry | None,
     ) -> Self:
         require_async()
         from sqlalchemy.ext.asyncio import AsyncEngine
@@ -96,6 +100,10 @@ class AsyncBackscroll:
             settings, engine, own = settings_for(target.sync_engine, given), target, None
         else:
             settings = settings_for(target, given)
+            if is_per_agent(settings.database_url):
+                raise InvalidRequest(
+                    "a file for each agent is for Backscroll, whose searches use threads: call it by asyncio.to_thread"
+                )
             engine = own = create_async_engine(
                 settings.database_url, busy_timeout=settings.busy_timeout, synchronous=settings.synchronous
             )
@@ -109,6 +117,7 @@ class AsyncBackscroll:
                     migrate=migrate,
                     redactor=redactor,
                     audit=audit,
+                    telemetry=telemetry,
                     batches=_BATCHES,
                 )
             )

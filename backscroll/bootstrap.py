@@ -19,6 +19,7 @@ from backscroll.domain.ids import new_id
 from backscroll.domain.limits import USUAL_BATCHES, Batches
 from backscroll.domain.ports import Redactor
 from backscroll.domain.stores import Stores
+from backscroll.domain.telemetry import Telemetry
 from backscroll.infrastructure import migrate, schema, sqlite_checks
 from backscroll.infrastructure.engine import begun, create_engine
 from backscroll.infrastructure.importers import readers
@@ -29,6 +30,7 @@ from backscroll.infrastructure.per_agent.stores import AgentOptions, AgentStores
 from backscroll.infrastructure.redaction import PatternRedactor
 from backscroll.infrastructure.settings import Settings, from_environment
 from backscroll.infrastructure.store import ConnectionStore, EngineStore, StoreOptions
+from backscroll.infrastructure.telemetry import telemetry_named
 from backscroll.infrastructure.worker import LoopWorker, Work, Worker
 from backscroll.services.facade import Facade
 from backscroll.services.indexing import Indexing
@@ -47,6 +49,7 @@ class _Wiring:
     audit: Audit
     options: StoreOptions
     batches: Batches
+    telemetry: Telemetry
     per_agent: bool = False
 
 
@@ -77,6 +80,7 @@ class Backscroll(Facade):
             on_pending=on_pending,
             audit=wiring.audit,
             batches=wiring.batches,
+            telemetry=wiring.telemetry,
         )
         self._wiring = wiring
         self._on_pending = on_pending
@@ -91,6 +95,7 @@ class Backscroll(Facade):
         migrate: bool = True,
         redactor: Redactor | None = None,
         audit: Audit = no_audit,
+        telemetry: Telemetry | None = None,
     ) -> Self:
         """Opens a store.
 
@@ -102,6 +107,7 @@ class Backscroll(Facade):
             migrate: bring the schema up to date. With False an outdated one raises `SchemaOutdated`.
             redactor: finds the secrets to be masked; the built-in patterns if left out.
             audit: is told of every read, answered or refused, before the answer is given.
+            telemetry: watches the store at work, `OpenTelemetry(...)` say; what the settings name if left out.
 
         Raises:
             StoreUnavailable: the database cannot be used.
@@ -114,14 +120,18 @@ class Backscroll(Facade):
                 raise InvalidRequest("an engine for event loops is for AsyncBackscroll")
             engine, at_close = target, []
         elif is_per_agent(settings.database_url):
-            return _built_over_agents(cls, settings, migrate=migrate, redactor=redactor, audit=audit)
+            return _built_over_agents(
+                cls, settings, migrate=migrate, redactor=redactor, audit=audit, telemetry=telemetry
+            )
         else:
             engine = create_engine(
                 settings.database_url, busy_timeout=settings.busy_timeout, synchronous=settings.synchronous
             )
             at_close = [engine.dispose]
         try:
-            scroll, worker = built_over(cls, engine, settings, Worker, migrate=migrate, redactor=redactor, audit=audit)
+            scroll, worker = built_over(
+                cls, engine, settings, Worker, migrate=migrate, redactor=redactor, audit=audit, telemetry=telemetry
+            )
         except BaseException:
             for close in at_close:
                 close()
@@ -177,28 +187,38 @@ def built_over(
     migrate: bool,
     redactor: Redactor | None,
     audit: Audit,
+    telemetry: Telemetry | None,
     batches: Batches = USUAL_BATCHES,
 ) -> tuple[AnyBackscroll, AnyWorker]:
     """A facade over an engine that somebody else closes, and the worker of `background` that it wakes."""
+    telemetry = telemetry or telemetry_named(settings.telemetry)
     _prepare(engine, upgrade=migrate)
     options = _options(settings)
     store = EngineStore(engine, options)
-    worker = background(Indexing(store, _now, new_id, batches).work)
+    worker = background(Indexing(store, _now, new_id, batches, telemetry).work)
     wake = worker.wake if settings.background_reindex else _leave_pending
-    scroll = kind(store, _Wiring(settings, redactor or PatternRedactor(), audit, options, batches), wake)
+    wiring = _Wiring(settings, redactor or PatternRedactor(), audit, options, batches, telemetry)
+    scroll = kind(store, wiring, wake)
     scroll._at_close = [store.close]
     return scroll, worker
 
 
 def _built_over_agents(
-    kind: type[AnyBackscroll], settings: Settings, *, migrate: bool, redactor: Redactor | None, audit: Audit
+    kind: type[AnyBackscroll],
+    settings: Settings,
+    *,
+    migrate: bool,
+    redactor: Redactor | None,
+    audit: Audit,
+    telemetry: Telemetry | None,
 ) -> AnyBackscroll:
     """A facade over a file for each agent."""
     options = _options(settings)
     agents = _agent_stores(settings, options, upgrade=migrate)
-    worker = Worker(partial(_reindex_pending, agents))
+    telemetry = telemetry or telemetry_named(settings.telemetry)
+    worker = Worker(partial(_reindex_pending, agents, telemetry))
     wake = worker.wake if settings.background_reindex else _leave_pending
-    wiring = _Wiring(settings, redactor or PatternRedactor(), audit, options, USUAL_BATCHES, per_agent=True)
+    wiring = _Wiring(settings, redactor or PatternRedactor(), audit, options, USUAL_BATCHES, telemetry, per_agent=True)
     scroll = kind(agents, wiring, wake)
     scroll._at_close = [worker.close, agents.close]
     return scroll
@@ -265,13 +285,13 @@ def _agent_stores(settings: Settings, options: StoreOptions, *, upgrade: bool) -
     return AgentStores(files, opener, options, agents)
 
 
-def _reindex_pending(stores: AgentStores, stopped: Callable[[], bool]) -> None:
+def _reindex_pending(stores: AgentStores, telemetry: Telemetry, stopped: Callable[[], bool]) -> None:
     """A background worker's turn where each agent has a file: those in which a search has met what is pending."""
     for store in stores.pending():
         if stopped():
             return
         try:
-            Indexing(store, _now, new_id).work(stopped)
+            Indexing(store, _now, new_id, USUAL_BATCHES, telemetry).work(stopped)
         except BackscrollError as error:
             # The next search that meets it tries again.
             _log.warning("an agent's reindexing is put off: %s", error)

@@ -4,6 +4,7 @@ Python's sqlite3 begins a transaction only before it writes, which breaks savepo
 writer fail at once; so BEGIN is said here. Writers say BEGIN IMMEDIATE and wait for the write lock before they read.
 """
 
+import logging
 import re
 import sqlite3
 import time
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
 _CACHE_KIB = 16_384
 _LOOK_AGAIN = 0.002
 """Seconds between a waiting writer's looks at the lock."""
+_LONG = 1.0
+"""Seconds of waiting for the lock that are worth a line in the log."""
 _TELLING = ("pysqlite", "aiosqlite")
 """The drivers that pass on SQLite's error codes and tell whether a transaction is open."""
 _PLAIN_MEMORY = re.compile(r"^(:memory:)?$")
+_log = logging.getLogger("backscroll.lock")
 
 
 def create_engine(url: str, *, busy_timeout: float, synchronous: str) -> sa.Engine:
@@ -160,7 +164,8 @@ def _take_lock(connection: sa.Connection) -> None:
     """
     (patience,) = _told(connection, "PRAGMA busy_timeout")
     _told(connection, "PRAGMA busy_timeout = 0")
-    end = time.monotonic() + patience / 1000
+    start = time.monotonic()
+    end = start + patience / 1000
     try:
         while time.monotonic() < end and _is_locked(connection):
             bridge.pause(connection.dialect, _LOOK_AGAIN)
@@ -169,6 +174,8 @@ def _take_lock(connection: sa.Connection) -> None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
     finally:
         _told(connection, f"PRAGMA busy_timeout = {patience}")
+        if (waited := time.monotonic() - start) > _LONG:
+            _log.warning("waited %.1f s for the write lock", waited)
 
 
 def _told(connection: sa.Connection, statement: str) -> Any:
@@ -215,6 +222,8 @@ def translated() -> Iterator[None]:
     except BackscrollError:
         raise
     except exc.DBAPIError as error:
+        # Also where somebody logs what was the cause.
+        error.hide_parameters = True
         raise _refused(error.orig) from error
     except exc.TimeoutError as error:
         raise StoreUnavailable("no database connection became free in time", locked=True) from error

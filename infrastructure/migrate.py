@@ -1,5 +1,6 @@
-"""Schema revisions: which one a store is at, and Alembic on a given connection; no ini file, no logging, any folder."""
+"""Schema revisions: which one a store is at, and Alembic on a given connection; no ini file, any folder."""
 
+import logging
 import re
 import threading
 import time
@@ -27,6 +28,8 @@ _HOSTS_VERSION_TABLE = "alembic_version"
 _FOLDER = Path(__file__).parent.parent
 # Beside this package lies "migrations"; a checkout reached by its real path has the same folder as "alembic".
 SCRIPTS = next(path for name in ("migrations", "alembic") if (path := _FOLDER / name).joinpath("env.py").exists())
+
+_log = logging.getLogger("backscroll.migrate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ def upgrade(connection: sa.Connection, to: str = "head") -> None:
     ensure_begun(connection)
     found = standing(connection)
     if found.own and found.revision in (None, *KNOWN):
+        _log.info("migrating the schema from revision %s to %s", found.revision or "none", HEAD if to == "head" else to)
         with _alone(connection):
             command.upgrade(_config(connection), to)
     else:
@@ -129,8 +133,10 @@ def downgrade(connection: sa.Connection, to: str) -> None:
     from alembic import command
 
     ensure_begun(connection)
-    if not standing(connection).own:
+    found = standing(connection)
+    if not found.own:
         raise InvalidRequest("the host's own history holds the schema's revisions: downgrade that")
+    _log.info("migrating the schema from revision %s back to %s", found.revision or "none", to)
     with _alone(connection):
         command.downgrade(_config(connection), to)
 

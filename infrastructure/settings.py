@@ -73,6 +73,7 @@ class Settings(BaseSettings):
     open_agent_files: int = Field(32, ge=2, description="agents' files that are open at a time")
     search_threads: int = Field(4, ge=1, description="threads of one search over several agents' files")
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    telemetry: Literal["off", "otel"] = Field(default="off", description="`otel`: spans and metrics by OpenTelemetry")
 
     def policy(self) -> VisibilityPolicy:
         """The visibility policy that these settings ask for."""

@@ -10,6 +10,7 @@ from backscroll.domain.limits import USUAL_BATCHES, Batches
 from backscroll.domain.ports import Clock, NewId, Progress, Store
 from backscroll.domain.results import IndexReport, MaintenanceReport, Problem, PruneReport, ReindexReport
 from backscroll.domain.stores import Stores
+from backscroll.domain.telemetry import NO_TELEMETRY, Telemetry
 from backscroll.services.indexing import Indexing
 from backscroll.services.maintaining import Maintaining, checked_retention
 
@@ -22,11 +23,19 @@ class Everywhere:
     `verify` and `repair` count it among the problems; the others raise its error when all have had theirs.
     """
 
-    def __init__(self, stores: Stores, clock: Clock, new_id: NewId, batches: Batches = USUAL_BATCHES) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        clock: Clock,
+        new_id: NewId,
+        batches: Batches = USUAL_BATCHES,
+        telemetry: Telemetry = NO_TELEMETRY,
+    ) -> None:
         self._stores = stores
         self._clock = clock
         self._new_id = new_id
         self._batches = batches
+        self._telemetry = telemetry
 
     def reindex(self, progress: Progress | None) -> ReindexReport:
         """Brings every pending transcript up to date."""
@@ -72,7 +81,7 @@ class Everywhere:
         )
 
     def _indexing(self, store: Store) -> Indexing:
-        return Indexing(store, self._clock, self._new_id, self._batches)
+        return Indexing(store, self._clock, self._new_id, self._batches, self._telemetry)
 
     def _each(self, report: Report, run: Callable[[Store], Report], add: Callable[[Report, Report], Report]) -> Report:
         failure: BackscrollError | None = None

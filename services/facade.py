@@ -1,4 +1,4 @@
-"""The facade's methods: the only door. Each hands over to one use case; no rule lives here."""
+"""The facade's methods: the only door. Each hands over to one use case, which telemetry watches; no rule lives here."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -21,16 +21,19 @@ from backscroll.domain.results import (
     SessionSummary,
 )
 from backscroll.domain.stores import Stores
+from backscroll.domain.telemetry import NO_TELEMETRY, Telemetry
 from backscroll.domain.visibility import Requester, VisibilityPolicy
 from backscroll.services.branching import Branching
 from backscroll.services.everywhere import Everywhere
 from backscroll.services.guarding import Guard
 from backscroll.services.importing import Importing
+from backscroll.services.observing import observed
 from backscroll.services.reading import Reading
 from backscroll.services.searching import Searching
 from backscroll.services.writing import Writing
 
 
+@observed
 class Facade:
     """Stores, finds and reopens conversations.
 
@@ -51,13 +54,15 @@ class Facade:
         on_pending: Callable[[], None],
         audit: Audit = no_audit,
         batches: Batches = USUAL_BATCHES,
+        telemetry: Telemetry = NO_TELEMETRY,
     ) -> None:
+        self._telemetry = telemetry
         guard = Guard(policy, audit, clock)
         self._writing = Writing(stores, clock, new_id)
         self._branching = Branching(stores, clock, new_id)
         self._searching = Searching(stores, guard, redactor, limits, on_pending)
         self._reading = Reading(stores, guard, redactor, limits)
-        self._everywhere = Everywhere(stores, clock, new_id, batches)
+        self._everywhere = Everywhere(stores, clock, new_id, batches, telemetry)
         self._importing = Importing(stores, readers, clock, new_id, batches)
 
     def ensure_session(

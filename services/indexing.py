@@ -10,6 +10,8 @@ from backscroll.domain.errors import StoreUnavailable
 from backscroll.domain.limits import USUAL_BATCHES, Batches
 from backscroll.domain.ports import Clock, NewId, Progress, Store
 from backscroll.domain.results import IndexReport, ReindexReport
+from backscroll.domain.telemetry import NO_TELEMETRY, Counter, Telemetry
+from backscroll.services.observing import reindexed
 
 _CLAIM_COST = 20
 """How many messages' time it takes to claim a transcript: a batch of many short ones must not grow long."""
@@ -28,16 +30,23 @@ _log = logging.getLogger("backscroll.reindex")
 class Indexing:
     """The use cases of an operator."""
 
-    def __init__(self, store: Store, clock: Clock, new_id: NewId, batches: Batches = USUAL_BATCHES) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        new_id: NewId,
+        batches: Batches = USUAL_BATCHES,
+        telemetry: Telemetry = NO_TELEMETRY,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._new_id = new_id
         self._most = batches.reindexed
+        self._telemetry = telemetry
 
     def reindex(self, progress: Progress | None) -> ReindexReport:
         """Brings every pending transcript up to date, the newest first; waits for those that others have claimed."""
-        with self._store.reading() as unit:
-            total = unit.index.pending_count()
+        total = self._pending()
 
         def tell(grown: ReindexReport) -> None:
             if progress is not None:
@@ -53,14 +62,23 @@ class Indexing:
 
     def work(self, stopped: Callable[[], bool]) -> None:
         """Reindexes what nobody else has claimed until nothing is left or `stopped`: a background worker's turn."""
-        report = self._work(ReindexReport(), stopped, lambda _: None)
+
+        def turn() -> ReindexReport:
+            return self._work(ReindexReport(), stopped, lambda _: None)
+
+        report = self._telemetry.observed("reindex", turn, reindexed, background=True)
         if report.transcripts:
             _log.info("reindexed %d transcripts, %d messages", report.transcripts, report.added)
+
+    def _pending(self) -> int:
+        with self._store.reading() as unit:
+            return unit.index.pending_count()
 
     def _work(
         self, report: ReindexReport, stopped: Callable[[], bool], tell: Callable[[ReindexReport], None]
     ) -> ReindexReport:
         """Does one batch after the other and tells the grown report after each."""
+        self._telemetry.pending(self._pending)
         worker, rested = self._new_id(), time.monotonic()
         claimed: str | None = None
         alone = False
@@ -81,13 +99,16 @@ class Indexing:
                 self._rest(claimed, worker, str(error))
                 grown, more = replace(report, failed=(*report.failed, (claimed, str(error)))), True
                 claimed, alone = None, False
+            self._telemetry.count(Counter.REINDEXED, _rows(grown) - _rows(report))
             report = grown
             tell(report)
             if not more:
                 break
             if time.monotonic() - rested > _SPELL:
                 self._store.pause(_PAUSE)
+                self._telemetry.pending(self._pending)
                 rested = time.monotonic()
+        self._telemetry.pending(self._pending)
         return report
 
     def _batch(
@@ -144,3 +165,7 @@ class Indexing:
             unit.commit()
         self.reindex(progress)
         return self.verify(progress)
+
+
+def _rows(report: ReindexReport) -> int:
+    return report.added + report.removed

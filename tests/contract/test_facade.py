@@ -568,7 +568,8 @@ def test_both_facades_have_the_same_methods_with_the_same_arguments_and_document
         assert inspect.signature(loop) == inspect.signature(thread), name
         assert inspect.getdoc(loop) == inspect.getdoc(thread), name
     for opens in (Backscroll.open, AsyncBackscroll.open):
-        assert list(inspect.signature(opens).parameters) == ["target", "settings", "migrate", "redactor", "audit"]
+        names = ["target", "settings", "migrate", "redactor", "audit", "telemetry"]
+        assert list(inspect.signature(opens).parameters) == names
 
 
 def test_every_method_is_called_in_this_suite() -> None:

@@ -85,6 +85,15 @@ def test_what_an_engine_or_a_connection_is_not_for_is_refused(store_path: Path) 
     asyncio.run(main())
 
 
+def test_a_file_for_each_agent_is_refused(tmp_path: Path) -> None:
+    async def refused() -> None:
+        with pytest.raises(InvalidRequest, match="to_thread"):
+            await AsyncBackscroll.open(f"sqlite:///{tmp_path}/{{agent_id}}.db")
+
+    asyncio.run(refused())
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("package", ["aiosqlite", "greenlet"])
 def test_without_the_extra_the_error_names_it(package: str) -> None:
     program = (

@@ -1,6 +1,7 @@
 """What a reader sees of secrets, and of text that only looks like some, through the facade."""
 
 import sqlite3
+import traceback
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -88,12 +89,12 @@ def test_no_error_and_no_log_line_carries_what_was_said(tmp_path: Path, caplog: 
         for call in refused:
             with pytest.raises(BackscrollError) as caught:
                 call()
-            said.append(str(caught.value))
+            said += traceback.format_exception(caught.value)
         with closing(sqlite3.connect(path)) as plain:
             plain.execute("DROP TABLE backscroll_message_index")
             plain.commit()
         for call in (lambda: scroll.append(KEY, "user", WORD), lambda: scroll.search(WORD, requester=ME)):
             with pytest.raises(StoreUnavailable) as caught:
                 call()
-            said.append(str(caught.value))
+            said += traceback.format_exception(caught.value)
     assert WORD not in "\n".join((*said, caplog.text))
