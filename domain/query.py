@@ -59,3 +59,11 @@ class Query:
             # The last phrase is the one completed, also when the same word stands earlier in the query.
             distinct = [phrase for phrase in distinct if phrase != last] + [last]
         return cls(tuple(distinct), match)
+
+    def alone(self) -> list["Query"]:
+        """Each phrase as a query of its own."""
+        prefixed = len(self.phrases) - 1 if self.match is Match.PREFIX else None
+        return [
+            Query((phrase,), Match.PREFIX if number == prefixed else Match.ALL)
+            for number, phrase in enumerate(self.phrases)
+        ]

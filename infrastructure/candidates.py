@@ -8,13 +8,13 @@ import sqlalchemy as sa
 
 from backscroll.domain.model import Role
 from backscroll.domain.ports import Match, SearchRequest
-from backscroll.domain.query import Order
+from backscroll.domain.query import Order, Query
 from backscroll.domain.ranking import Ranked, bm25, capped_weight, weight
 from backscroll.infrastructure import fts
 from backscroll.infrastructure.matching import Matching, matching
 from backscroll.infrastructure.types import from_micros
 
-_OF_MANY = 0.4
+_OF_MANY = 0.2
 """The part of the bound that is ranked where more match: which of very many are best is worth less time."""
 # The matches are found with as few columns as decide which of them are read. `met` counts them up to one more than the
 # bound: that tells whether they are all.
@@ -40,11 +40,11 @@ class Candidate(NamedTuple):
 
 
 def best_matches(connection: sa.Connection, request: SearchRequest, bound: int) -> list[Match]:
-    """The best `request.limit` matches, best first; of more than `bound` only the newest `_OF_MANY` are ranked."""
+    """The best `request.limit` matches, best first; all are ranked up to `bounded(bound, request)`."""
     matched = matching(connection, request)
     if matched is None:
         return []
-    candidates = Candidates(connection, request, matched, bound)
+    candidates = Candidates(connection, request, matched, bounded(bound, request))
     found = candidates.read()
     best = in_order(request, found, *candidates.statistics()) if found else []
     names = candidates.names(one for _, one in best)
@@ -73,6 +73,11 @@ def match(score: float, one: Candidate, name: Sequence[Any]) -> Match:
         text=one.ranked.text,
         score=score,
     )
+
+
+def bounded(rank_bound: int, request: SearchRequest) -> int:
+    """Up to how many matches all are ranked: a phrase takes as many times as long to look for as it has words."""
+    return max(rank_bound // max(map(len, request.query.phrases)), min(request.limit, rank_bound))
 
 
 def part_of(bound: int, limit: int) -> int:
@@ -116,7 +121,7 @@ class Candidates:
         """
         if not self._newest and self.met <= self._bound and self._request.scope.admits_every_agent:
             total, average = fts.totals(self._connection)
-            counts = [fts.count(self._connection, self._matched.alone(phrase)) for phrase in self._several()]
+            counts = [fts.count(self._connection, one) for one in self._several()]
             return [weight(total, count) for count in counts or [len(self._found)]], average
         return weights(self.frequencies(), self._bound), average_length(self._found)
 
@@ -126,10 +131,10 @@ class Candidates:
         return [
             int(
                 self._connection.exec_driver_sql(
-                    statement, {**self._matched.params, "match": self._matched.alone(phrase), "bound": self._bound}
+                    statement, {**self._matched.params, "match": self._matched.expression(one), "bound": self._bound}
                 ).scalar_one()
             )
-            for phrase in self._several()
+            for one in self._several()
         ] or [min(self.met, self._bound)]
 
     def names(self, those: Iterable[Candidate]) -> Sequence[Sequence[Any]]:
@@ -137,10 +142,10 @@ class Candidates:
         pks = [one.pk for one in those]
         return self._connection.exec_driver_sql(_NAMES, (json.dumps(pks),)).all() if pks else ()
 
-    def _several(self) -> tuple[tuple[str, ...], ...]:
+    def _several(self) -> list[Query]:
         """The phrases, if they are to be weighed against each other: a single one stands in what it matches."""
-        phrases = self._request.query.phrases
-        return phrases if len(phrases) > 1 else ()
+        query = self._request.query
+        return query.alone() if len(query.phrases) > 1 else []
 
 
 def weights(counts: Sequence[int], bound: int) -> list[float]:

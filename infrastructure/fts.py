@@ -124,10 +124,10 @@ def totals(connection: sa.Connection) -> tuple[int, float]:
     return rows, (sum(tokens) / rows if rows else 0.0) or 1.0
 
 
-def count(connection: sa.Connection, expression: str) -> int:
-    """How many rows of the index match."""
+def count(connection: sa.Connection, query: Query) -> int:
+    """How many rows of the whole index match."""
     statement = f"SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH ?"
-    return int(connection.exec_driver_sql(statement, (expression,)).scalar_one())
+    return int(connection.exec_driver_sql(statement, (match_expression(query),)).scalar_one())
 
 
 def is_rare(connection: sa.Connection, query: Query, most: int) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from backscroll.domain.ports import SearchRequest
-from backscroll.domain.query import Match, Query
+from backscroll.domain.query import Query
 from backscroll.infrastructure import fts
 from backscroll.infrastructure.rows import AgentRow, SessionRow
 from backscroll.infrastructure.scopes import MOST_TOKENS, narrow_tokens, scope_sql
@@ -29,10 +29,6 @@ class Matching:
     def expression(self, query: Query) -> str:
         """What to ask the index for `query` in this scope; the parameter `match`."""
         return fts.match_expression(query, self.tokens, self.agents)
-
-    def alone(self, phrase: tuple[str, ...]) -> str:
-        """What to ask the index for one phrase in this scope."""
-        return self.expression(Query((phrase,), Match.ALL))
 
 
 def matching(connection: sa.Connection, request: SearchRequest) -> Matching | None:

@@ -60,7 +60,7 @@ class Settings(BaseSettings):
     sandbox_visibility: SandboxVisibility = SandboxVisibility.SPAWNED
     bounds: BoundsSettings = BoundsSettings()
     rank_bound: int = Field(
-        _USUAL.rank_bound, ge=25, description="matches up to which all are ranked; of more, the newest two fifths"
+        _USUAL.rank_bound, ge=25, description="matches up to which all are ranked; of more, the newest fifth of it"
     )
     inline_reindex_limit: int = Field(
         _USUAL.inline_reindex_limit, ge=0, description="messages that a rewind or switch reindexes in its transaction"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from backscroll.domain.ports import Match, SearchRequest
 from backscroll.domain.query import Order
-from backscroll.infrastructure.candidates import Candidate, average_length, in_order, match, part_of, weights
+from backscroll.infrastructure.candidates import Candidate, average_length, bounded, in_order, match, part_of, weights
 
 
 class Gathered(NamedTuple):
@@ -54,10 +54,13 @@ class Ranking:
             for place, (_, _, one, _) in zip(range(len(self._newest), 0, -1), self._newest, strict=True)
         ]
         names = {one.pk: name for one, (_, _, _, name) in zip(found, self._newest, strict=True)}
-        best = in_order(self._request, found, weights(self._counts, self._rank_bound), average_length(found))
+        best = in_order(
+            self._request, found, weights(self._counts, bounded(self._rank_bound, self._request)), average_length(found)
+        )
         return [match(score, one, names[one.pk]) for score, one in best]
 
     def _most(self, request: SearchRequest) -> int:
         if request.order is Order.NEWEST:
             return request.limit
-        return self._rank_bound if self._met <= self._rank_bound else part_of(self._rank_bound, request.limit)
+        bound = bounded(self._rank_bound, request)
+        return bound if self._met <= bound else part_of(bound, request.limit)

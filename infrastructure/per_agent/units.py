@@ -6,7 +6,7 @@ from backscroll.domain.model import Session
 from backscroll.domain.ports import SearchRequest
 from backscroll.domain.results import Problem
 from backscroll.domain.visibility import Scope
-from backscroll.infrastructure.candidates import Candidates
+from backscroll.infrastructure.candidates import Candidates, bounded
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.index import SqlIndex
 from backscroll.infrastructure.matching import matching
@@ -91,7 +91,8 @@ class FiledIndex(SqlIndex):
         matched = matching(self._session.connection(), request)
         if matched is None:
             return Gathered((), 0, [0] * len(request.query.phrases))
-        candidates = Candidates(self._session.connection(), request, matched, self._rank_bound)
+        bound = bounded(self._rank_bound, request)
+        candidates = Candidates(self._session.connection(), request, matched, bound)
         found = candidates.read()
         named = list(zip(found, candidates.names(found), strict=True))
         return Gathered(named, candidates.met, candidates.frequencies())

@@ -299,12 +299,23 @@ def test_of_more_matches_than_are_all_ranked_the_newest_are(open_store, operator
 @pytest.mark.parametrize("match", ["all", "any", "prefix"])
 def test_matches_up_to_the_bound_are_ranked_as_fts5_ranks_them(open_store, operator, match):
     scroll = open_store()
-    words = ["granite", "basalt", "mica", "gneiss", "gran", "ba", "säule", "评审", "x"]
+    words = ["granite", "basalt", "mica", "gneiss", "gran", "ba", "säule", "评审", "x", "flint", "flinty", "chert"]
+    weights = [9, 9, 9, 9, 3, 3, 9, 9, 9, 1, 1, 1]
     chance = random.Random(7)
     for agent in ("main", "ada"):
-        said = {f"u{agent}{n}": " ".join(chance.choices(words, k=chance.randint(1, 30))) for n in range(150)}
+        said = {f"u{agent}{n}": " ".join(chance.choices(words, weights, k=chance.randint(1, 30))) for n in range(150)}
         store(scroll, f"agent:{agent}:main", said)
-    for asked in ("granite", "basalt mica", '"granite basalt" x', "评审", "saule 审", '"mica mica"', "gneiss gran"):
+    several = (
+        "granite",
+        "basalt mica",
+        '"granite basalt" x',
+        "评审",
+        "saule 审",
+        '"mica mica"',
+        "gneiss gran",
+        "mica flint",
+    )
+    for asked in (*several, "flint chert"):
         phrases = Query.parse(asked, Match(match), 4_096)
         with scroll._searching._stores.of(KEY).reading() as unit:
             right = unit._session.connection().exec_driver_sql(
