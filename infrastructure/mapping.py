@@ -6,11 +6,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from backscroll.domain.model import Branch, Message, Reset, Role, Session, Transcript
+from backscroll.domain.model import Branch, Message, Reset, ResetReason, Role, Session, Transcript
 from backscroll.domain.parts import TEXT_SEPARATOR, Part, TextPart, part_from_dict, part_to_dict
 from backscroll.domain.results import SessionSummary
 from backscroll.infrastructure.hooks import NewMessageRow
-from backscroll.infrastructure.rows import BranchRow, ResetRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.rows import BranchRow, ResetRow, SessionRow
 from backscroll.infrastructure.types import from_micros, json_text, micros
 
 
@@ -93,6 +93,22 @@ def session(row: SessionRow | sa.Row[*tuple[Any, ...]], agent_id: str, session_i
     )
 
 
+def new_session(one: Session) -> tuple[object, ...]:
+    """A session as it is inserted, with its agent's id, in the forms that the database keeps."""
+    return (
+        one.session_key,
+        one.agent_id,
+        str(one.kind),
+        one.title,
+        one.spawned_by,
+        one.owner,
+        one.incognito,
+        micros(one.created_at),
+        micros(one.updated_at),
+        json_text(dict(one.metadata)),
+    )
+
+
 def write_session(one: Session, row: SessionRow) -> None:
     """Takes over what may change in a stored session."""
     row.kind = one.kind
@@ -116,15 +132,21 @@ def summary(row: SessionRow, session_id: str) -> SessionSummary:
     )
 
 
-def transcript(row: TranscriptRow) -> Transcript:
-    """The transcript of a row."""
+def transcript(row: Sequence[Any]) -> Transcript:
+    """The transcript of its id, its session's key, its start, whether it is current, and its reason, as kept."""
+    session_id, session_key, started_at, current, reason = row
     return Transcript(
-        session_id=row.session_id,
-        session_key=row.session.session_key,
-        started_at=row.started_at,
-        current=row.is_current,
-        reason=row.reason,
+        session_id=session_id,
+        session_key=session_key,
+        started_at=from_micros(started_at),
+        current=bool(current),
+        reason=None if reason is None else ResetReason(reason),
     )
+
+
+def new_transcript(one: Transcript) -> tuple[object, ...]:
+    """A transcript as it is inserted, its session's key first, in the forms that the database keeps."""
+    return one.session_key, one.session_id, micros(one.started_at), one.current, one.reason and str(one.reason)
 
 
 def branch(row: BranchRow, session_id: str, head: str | None, depth: int | None) -> Branch:

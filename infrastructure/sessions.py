@@ -12,10 +12,23 @@ from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.heads import CURRENT
 from backscroll.infrastructure.hooks import IndexedSession
-from backscroll.infrastructure.rows import SESSIONS, AgentRow, BranchRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.rows import SESSIONS, AgentRow, SessionRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
 from backscroll.infrastructure.types import micros
 
+# As text: importing many short sessions, the ORM would take longer over these than over all their messages.
+_ADD_AGENT = "INSERT INTO backscroll_agents (agent_id) VALUES (?) ON CONFLICT (agent_id) DO NOTHING"
+_ADD_SESSION = """INSERT INTO backscroll_sessions
+    (session_key, agent_pk, kind, title, spawned_by, owner, incognito, created_at, updated_at, metadata)
+    VALUES (?, (SELECT id FROM backscroll_agents WHERE agent_id = ?), ?, ?, ?, ?, ?, ?, ?, ?)"""
+_ADD_TRANSCRIPT = """INSERT INTO backscroll_transcripts (session_pk, session_id, started_at, is_current, reason)
+    VALUES ((SELECT id FROM backscroll_sessions WHERE session_key = ?), ?, ?, ?, ?)"""
+_ADD_BRANCH = """INSERT INTO backscroll_branches (transcript_pk, branch_id, active, created_at)
+    VALUES ((SELECT id FROM backscroll_transcripts WHERE session_id = ?), ?, 1, ?)"""
+_LEAVE_TRANSCRIPT = """UPDATE backscroll_transcripts SET is_current = 0 WHERE is_current = 1
+    AND session_pk = (SELECT id FROM backscroll_sessions WHERE session_key = ?)"""
+_TRANSCRIPT = """SELECT t.session_id, s.session_key, t.started_at, t.is_current, t.reason
+    FROM backscroll_transcripts AS t JOIN backscroll_sessions AS s ON s.id = t.session_pk WHERE t.session_id = ?"""
 _TOUCH = "UPDATE backscroll_sessions SET updated_at = max(updated_at, ?) WHERE session_key = ?"
 
 
@@ -54,16 +67,9 @@ class SqlSessions:
 
     def add(self, session: Session, branch_id: str) -> None:
         """Stores a new session with its first, empty transcript, whose only branch gets `branch_id`."""
-        agent = self._session.scalar(sa.select(AgentRow).where(AgentRow.agent_id == session.agent_id))
-        row = SessionRow(
-            session_key=session.session_key,
-            agent=agent or AgentRow(agent_id=session.agent_id),
-            incognito=session.incognito,
-            created_at=session.created_at,
-        )
-        mapping.write_session(session, row)
-        self._session.add(row)
-        self._session.flush()
+        connection = self._session.connection()
+        connection.exec_driver_sql(_ADD_AGENT, (session.agent_id,))
+        connection.exec_driver_sql(_ADD_SESSION, mapping.new_session(session))
         first = Transcript(
             session_id=session.session_id, session_key=session.session_key, started_at=session.created_at
         )
@@ -123,32 +129,16 @@ class SqlSessions:
 
     def transcript(self, session_id: str) -> Transcript | None:
         """The transcript of that id, of whatever session."""
-        row = self._session.scalar(sa.select(TranscriptRow).where(TranscriptRow.session_id == session_id))
+        row = self._session.connection().exec_driver_sql(_TRANSCRIPT, (session_id,)).first()
         return mapping.transcript(row) if row else None
 
     def add_transcript(self, transcript: Transcript, branch_id: str) -> None:
         """Stores a transcript with one empty branch; a current one takes the place of the one before."""
-        session = self._row(transcript.session_key)
+        connection = self._session.connection()
         if transcript.current:
-            before = self._session.scalar(
-                sa.select(TranscriptRow).where(TranscriptRow.session_pk == session.id, CURRENT)
-            )
-            if before is not None:
-                before.is_current = False
-                self._session.flush()
-        row = TranscriptRow(
-            session=session,
-            session_id=transcript.session_id,
-            started_at=transcript.started_at,
-            is_current=transcript.current,
-            reason=transcript.reason,
-        )
-        self._session.add(row)
-        self._session.flush()
-        self._session.add(
-            BranchRow(transcript_pk=row.id, branch_id=branch_id, active=True, created_at=transcript.started_at)
-        )
-        self._session.flush()
+            connection.exec_driver_sql(_LEAVE_TRANSCRIPT, (transcript.session_key,))
+        connection.exec_driver_sql(_ADD_TRANSCRIPT, mapping.new_transcript(transcript))
+        connection.exec_driver_sql(_ADD_BRANCH, (transcript.session_id, branch_id, micros(transcript.started_at)))
 
     def _row(self, session_key: str) -> SessionRow:
         return self._session.scalars(sa.select(SessionRow).where(SessionRow.session_key == session_key)).one()
