@@ -135,7 +135,7 @@ class Candidates:
                 ).scalar_one()
             )
             for one in self._several()
-        ] or [min(self.met, self._bound)]
+        ] or [1]
 
     def names(self, those: Iterable[Candidate]) -> Sequence[Sequence[Any]]:
         """Message id, role, session id and session key of each."""
@@ -143,7 +143,7 @@ class Candidates:
         return self._connection.exec_driver_sql(_NAMES, (json.dumps(pks),)).all() if pks else ()
 
     def _several(self) -> list[Query]:
-        """The phrases, if they are to be weighed against each other: a single one stands in what it matches."""
+        """The phrases, if they are to be weighed against each other: a single one weighs the same in every match."""
         query = self._request.query
         return query.alone() if len(query.phrases) > 1 else []
 
