@@ -54,8 +54,9 @@ class Ranking:
             for place, (_, _, one, _) in zip(range(len(self._newest), 0, -1), self._newest, strict=True)
         ]
         names = {one.pk: name for one, (_, _, _, name) in zip(found, self._newest, strict=True)}
+        counts = self._counts if len(self._counts) > 1 else [1]
         best = in_order(
-            self._request, found, weights(self._counts, bounded(self._rank_bound, self._request)), average_length(found)
+            self._request, found, weights(counts, bounded(self._rank_bound, self._request)), average_length(found)
         )
         return [match(score, one, names[one.pk]) for score, one in best]
 
