@@ -11,8 +11,8 @@ from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.fts import scope_tokens
 from backscroll.infrastructure.hooks import IndexedSession
-from backscroll.infrastructure.pages import PathReads, Place
-from backscroll.infrastructure.rows import AGENTS, BRANCHES, MESSAGES, SESSIONS, TRANSCRIPTS, ResetRow
+from backscroll.infrastructure.pages import RESET_WITH_KEY, PathReads, Place
+from backscroll.infrastructure.rows import AGENTS, BRANCHES, MESSAGES, SESSIONS, TRANSCRIPTS
 from backscroll.infrastructure.scopes import scope_sql
 
 BRANCH_ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_branches.active = 1")
@@ -122,7 +122,7 @@ class HeadReads(PathReads):
         self._places[session_id] = Place(row.transcript_pk, scope)
         self._heads[session_id, row.branch_id] = head = _head(row)
         self._shown[session_id, head.tip.depth] = head.tip.shown
-        latest = self._session.get(ResetRow, head.reset_pk) if head.reset_pk is not None else None
+        latest = None if head.reset_pk is None else self._reset(RESET_WITH_KEY, (head.reset_pk,), session_id)
         return Line(
             session=mapping.session(row, row.agent_id, session_id),
             transcript=Transcript(
@@ -140,7 +140,7 @@ class HeadReads(PathReads):
                 active=True,
                 created_at=row.branched_at,
             ),
-            reset=mapping.reset(latest, session_id) if latest else None,
+            reset=latest,
         )
 
     def _head(self, branch: Branch) -> Head:

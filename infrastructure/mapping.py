@@ -10,7 +10,7 @@ from backscroll.domain.model import Branch, Message, Reset, ResetReason, Role, S
 from backscroll.domain.parts import TEXT_SEPARATOR, Part, TextPart, part_from_dict, part_to_dict
 from backscroll.domain.results import SessionSummary
 from backscroll.infrastructure.hooks import NewMessageRow
-from backscroll.infrastructure.rows import BranchRow, ResetRow, SessionRow
+from backscroll.infrastructure.rows import BranchRow, SessionRow
 from backscroll.infrastructure.types import from_micros, json_text, micros
 
 
@@ -161,17 +161,22 @@ def branch(row: BranchRow, session_id: str, head: str | None, depth: int | None)
     )
 
 
-def reset(row: ResetRow, session_id: str) -> Reset:
-    """The reset of a row."""
+RESET_COLUMNS = ("reset_id", "reason", "created_at", "depth", "first_kept_depth", "kept", "active")
+"""What a reset is made from, beside the ids of the message it follows and of the first one it keeps."""
+
+
+def reset(row: Sequence[Any], session_id: str) -> Reset:
+    """The reset of a row with the `RESET_COLUMNS` and those two ids, all as the database keeps them."""
+    reset_id, reason, created_at, depth, first_kept_depth, kept, active, after, first_kept = row
     return Reset(
-        reset_id=row.reset_id,
+        reset_id=reset_id,
         session_id=session_id,
-        reason=row.reason,
-        created_at=row.created_at,
-        after=row.after.message_id if row.after else None,
-        depth=row.depth,
-        first_kept=row.first_kept.message_id if row.first_kept else None,
-        first_kept_depth=row.first_kept_depth,
-        kept=row.kept,
-        active=row.active,
+        reason=ResetReason(reason),
+        created_at=from_micros(created_at),
+        after=after,
+        depth=depth,
+        first_kept=first_kept,
+        first_kept_depth=first_kept_depth,
+        kept=kept,
+        active=bool(active),
     )

@@ -12,7 +12,7 @@ from backscroll.domain.paths import Stretch
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.fts import scope_tokens
 from backscroll.infrastructure.hooks import IndexedSession
-from backscroll.infrastructure.rows import SESSIONS, TRANSCRIPTS, ResetRow
+from backscroll.infrastructure.rows import SESSIONS, TRANSCRIPTS
 from backscroll.infrastructure.types import json_text
 
 # Literally the condition of the partial indexes: a bound parameter would hide it from SQLite's planner.
@@ -29,6 +29,15 @@ _KNOWN = f"{_READ} AND m.message_id IN (SELECT value FROM json_each(:message_ids
 _MANY = 50
 _GREATEST_ID = "SELECT max(message_id) FROM backscroll_messages WHERE transcript_pk = ?"
 _SHOWN = "SELECT shown FROM backscroll_messages WHERE transcript_pk = ? AND active = 1 AND depth = ?"
+
+
+_RESET = f"""SELECT {", ".join(f"r.{name}" for name in mapping.RESET_COLUMNS)}, a.message_id, k.message_id
+    FROM backscroll_resets AS r LEFT JOIN backscroll_messages AS a ON a.id = r.after_pk
+    LEFT JOIN backscroll_messages AS k ON k.id = r.first_kept_pk"""
+RESET_WITH_KEY = f"{_RESET} WHERE r.id = ?"
+_ON_LINE = "WHERE r.transcript_pk = ? AND r.active = 1"
+_RESET_BEFORE = f"{_RESET} {_ON_LINE} AND r.depth < ? ORDER BY r.depth DESC, r.id DESC LIMIT 1"
+_RESET_BEHIND = f"{_RESET} {_ON_LINE} AND r.depth >= ? ORDER BY r.depth, r.id LIMIT 1"
 
 
 @cache
@@ -93,17 +102,13 @@ class PathReads:
 
     def interval_resets(self, session_id: str, depth: int) -> tuple[Reset | None, Reset | None]:
         """On the active path: the last reset before the message at `depth` and the first one behind it."""
-        statement = (
-            sa.select(ResetRow).where(ResetRow.transcript_pk == self._place(session_id).pk, RESET_ON_PATH).limit(1)
-        )
-        before = self._session.scalar(
-            statement.where(ResetRow.depth < depth).order_by(ResetRow.depth.desc(), ResetRow.id.desc())
-        )
-        behind = self._session.scalar(statement.where(ResetRow.depth >= depth).order_by(ResetRow.depth, ResetRow.id))
-        return (
-            mapping.reset(before, session_id) if before else None,
-            mapping.reset(behind, session_id) if behind else None,
-        )
+        place = self._place(session_id).pk
+        before = self._reset(_RESET_BEFORE, (place, depth), session_id)
+        return before, self._reset(_RESET_BEHIND, (place, depth), session_id)
+
+    def _reset(self, statement: str, params: tuple[int, ...], session_id: str) -> Reset | None:
+        row = self._session.connection().exec_driver_sql(statement, params).first()
+        return None if row is None else mapping.reset(row, session_id)
 
     def nth_spoken(self, session_id: str, stretch: Stretch, count: int) -> Message | None:
         """The `count`-th user or assistant message of the stretch from its end, or the first if there are fewer."""

@@ -181,13 +181,6 @@ class ResetRow(Row):
     active: Mapped[bool]
     created_at: Mapped[datetime]
 
-    after: Mapped[MessageRow | None] = orm.relationship(
-        primaryjoin=lambda: orm.foreign(ResetRow.after_pk) == MessageRow.id, viewonly=True, lazy="joined"
-    )
-    first_kept: Mapped[MessageRow | None] = orm.relationship(
-        primaryjoin=lambda: orm.foreign(ResetRow.first_kept_pk) == MessageRow.id, viewonly=True, lazy="joined"
-    )
-
 
 class PendingRow(Row):
     """A transcript that waits to be reindexed. Its messages up to the message id `done_to` are done.

@@ -186,7 +186,14 @@ class SqlMessages(HeadReads):
         branch.reset_pk = row.id
         self._session.flush()
         self._heads.pop((reset.session_id, branch.branch_id), None)
-        return mapping.reset(row, reset.session_id)
+        return replace(
+            reset,
+            after=head.message_id if head else None,
+            depth=row.depth,
+            first_kept_depth=row.first_kept_depth,
+            kept=kept,
+            active=True,
+        )
 
     def reset_known(self, session_id: str, reset_id: str) -> bool:
         """Whether a reset of that id is stored in the transcript."""
