@@ -7,9 +7,8 @@ import sqlalchemy as sa
 from backscroll.domain.ports import SearchRequest
 from backscroll.domain.query import Query
 from backscroll.infrastructure import fts
-from backscroll.infrastructure.rows import AgentRow, SessionRow
 from backscroll.infrastructure.scopes import MOST_TOKENS, narrow_tokens, scope_sql
-from backscroll.infrastructure.types import Json, micros
+from backscroll.infrastructure.types import json_text, micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,8 @@ def matching(connection: sa.Connection, request: SearchRequest) -> Matching | No
     params: dict[str, object] = {}
     by_session: list[str] = []
     if request.session is not None:
-        key = SessionRow.session_key == request.session.session_key
-        tokens: list[str] | None = [f"s{connection.scalar(sa.select(SessionRow.id).where(key))}"]
+        pk = connection.exec_driver_sql(_SESSION_KEY, (request.session.session_key,)).scalar()
+        tokens: list[str] | None = [f"s{pk}"]
     else:
         tokens = None if reaches_agents and looked_up else narrow_tokens(connection, scope)
         if tokens is None and not scope.admits_every_agent:
@@ -51,8 +50,7 @@ def matching(connection: sa.Connection, request: SearchRequest) -> Matching | No
             params |= allowed.params
     agents: list[int] = []
     if request.agents is not None:
-        names = sa.func.json_each(sa.literal(list(request.agents), Json)).table_valued("value")
-        agents = list(connection.scalars(sa.select(AgentRow.id).where(AgentRow.agent_id.in_(sa.select(names.c.value)))))
+        agents = list(connection.exec_driver_sql(_AGENTS, (json_text(list(request.agents)),)).scalars())
         if looked_up or len(agents) > MOST_TOKENS:
             by_session.append(f"s.agent_pk IN ({', '.join(map(str, agents))})")
     if tokens == [] or (request.agents is not None and not agents):
@@ -82,6 +80,8 @@ def matching(connection: sa.Connection, request: SearchRequest) -> Matching | No
 
 
 _FEW = 100
+_AGENTS = "SELECT id FROM backscroll_agents WHERE agent_id IN (SELECT value FROM json_each(?))"
+_SESSION_KEY = "SELECT id FROM backscroll_sessions WHERE session_key = ?"
 _MATCHES = f"{fts.INDEX} MATCH :match"
 _SESSION = (
     " CROSS JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk"
