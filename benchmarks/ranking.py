@@ -44,6 +44,7 @@ class Compared:
     """One query: its matches in scope, and the best ten with and without a bound."""
 
     matches: int
+    """Those of a phrase as often as it has words: that is how they count against the bound."""
     bounded: list[str]
     full: list[str]
 
@@ -71,13 +72,18 @@ def expression(query: str) -> str:
     return " AND ".join(f'body : "{word}"' for word in query.split())
 
 
+def words_in(query: str) -> int:
+    """The words of a phrase, by which the bound is divided; 1 for words alone."""
+    return len(query.split()) if query.startswith('"') else 1
+
+
 def for_all(db: sqlite3.Connection, scroll: Backscroll, query: str) -> Compared:
     """What one who sees all gets."""
     match = expression(query)
     (matches,) = db.execute(f"SELECT count(*) {_FOUND}", (match,)).fetchone()
     full = db.execute(f"SELECT m.message_id {_FOUND} ORDER BY i.rank, m.created_at DESC, m.id DESC LIMIT 10", (match,))
     hits = scroll.search(query, requester=Requester.operator()).hits
-    return Compared(matches, [hit.message_id for hit in hits], [row[0] for row in full])
+    return Compared(matches * words_in(query), [hit.message_id for hit in hits], [row[0] for row in full])
 
 
 class Visible:
@@ -106,7 +112,7 @@ class Visible:
             score = sum(weight * count * 2.2 / (count + damped) for weight, count in met)
             scored.append((score, created_at, pk, message_id))
         hits = scroll.search(query, requester=Requester(f"agent:{AGENT}:bench:reader")).hits
-        return Compared(len(rows), [hit.message_id for hit in hits], [one[-1] for one in sorted(scored)[:-11:-1]])
+        return Compared(len(rows) * words_in(query), [hit.message_id for hit in hits], [one[-1] for one in sorted(scored)[:-11:-1]])
 
     def _found(self, match: str) -> list[tuple[str, int, int, str]]:
         statement = f"SELECT m.message_id, m.created_at, m.id, m.text {_FOUND} AND a.agent_id = ?"
