@@ -112,7 +112,8 @@ class Visible:
             score = sum(weight * count * 2.2 / (count + damped) for weight, count in met)
             scored.append((score, created_at, pk, message_id))
         hits = scroll.search(query, requester=Requester(f"agent:{AGENT}:bench:reader")).hits
-        return Compared(len(rows) * words_in(query), [hit.message_id for hit in hits], [one[-1] for one in sorted(scored)[:-11:-1]])
+        best = [one[-1] for one in sorted(scored)[:-11:-1]]
+        return Compared(len(rows) * words_in(query), [hit.message_id for hit in hits], best)
 
     def _found(self, match: str) -> list[tuple[str, int, int, str]]:
         statement = f"SELECT m.message_id, m.created_at, m.id, m.text {_FOUND} AND a.agent_id = ?"
