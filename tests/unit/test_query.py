@@ -26,14 +26,14 @@ def places(text: str, query: Query) -> list[tuple[str, int]]:
 
 # What is typed and what it means
 
-TRIAL_1 = "it's in src/app-main.py: DO NOT TOUCH, see #42, mail ops@example.org (50% done)"
+SENTENCE = "it's in src/app-main.py: DO NOT TOUCH, see #42, mail ops@example.org (50% done)"
 FOUND_BY = ["it's", "src/app-main.py", "app-main", "DO NOT TOUCH", "#42", "ops@example.org", "50%", "main.py:"]
 
 
 @pytest.mark.parametrize("match", list(Match))
 @pytest.mark.parametrize("query", [*FOUND_BY, "(50% done)", "touch do", "NOT", '"do not touch', "mail* ^see", "-done"])
 def test_words_with_punctuation_find_what_holds_them(query: str, match: Match) -> None:
-    FTS.fill([TRIAL_1, "something else"])
+    FTS.fill([SENTENCE, "something else"])
     assert FTS.search(query, match) == {0}
 
 
@@ -41,7 +41,7 @@ def test_words_with_punctuation_find_what_holds_them(query: str, match: Match) -
     "query", ["NEAR", "C:\\x", "touch AND go", "see NOT 42 OR", "app py-main", '"not do"', "op*", "body : mail", "s0"]
 )
 def test_operators_are_words_that_must_be_there(query: str) -> None:
-    FTS.fill([TRIAL_1, "something else"])
+    FTS.fill([SENTENCE, "something else"])
     assert FTS.search(query) == set()
 
 
