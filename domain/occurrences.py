@@ -1,6 +1,7 @@
 """Where the phrases of a query stand in a text, and how often: for excerpts and for ranking."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
@@ -28,6 +29,9 @@ def occurrences(query: Query, text: str) -> list[Occurrence]:
 
 def counts(query: Query, text: str, folded: str | None) -> list[int]:
     """How often each phrase stands in a text: in its folded form, or in native text itself if there is none."""
+    if len(query.phrases) > _FEW:
+        met = Counter(number for _, _, number in _among(query, list(tokens(text))))
+        return [met[number] for number in range(len(query.phrases))]
     if folded is None:
         folded = text.lower()
         patterns = _in_native(query, folded.isascii())

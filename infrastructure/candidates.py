@@ -16,6 +16,8 @@ from backscroll.infrastructure.types import from_micros
 
 _OF_MANY = 0.2
 """The part of the bound that is ranked where more match: which of very many are best is worth less time."""
+_FEW_PHRASES = 16
+"""More are not counted in the whole index: for a page of common words that would take seconds."""
 # The matches are found with as few columns as decide which of them are read. `met` counts them up to one more than the
 # bound: that tells whether they are all.
 _READ = f"""SELECT m.id, m.created_at, m.text, m.search_text, d.sz, (SELECT count(*) FROM found) AS met FROM found
@@ -119,7 +121,8 @@ class Candidates:
         Who may see every indexed message, and has all matches ranked, gets what FTS5's own bm25 would say. Else only
         visible messages are counted, as many as may be ranked: a score must not tell of others.
         """
-        if not self._newest and self.met <= self._bound and self._request.scope.admits_every_agent:
+        all_seen = self.met <= self._bound and self._request.scope.admits_every_agent
+        if all_seen and not self._newest and len(self._request.query.phrases) <= _FEW_PHRASES:
             total, average = fts.totals(self._connection)
             counts = [fts.count(self._connection, one) for one in self._several()]
             return [weight(total, count) for count in counts or [len(self._found)]], average

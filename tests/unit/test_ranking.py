@@ -37,6 +37,13 @@ def test_a_phrase_is_counted_wherever_it_occurs(text: str, words: list[str], mat
     assert counts(asked, text, search_text(text)) == [places.count(number) for number in range(len(asked.phrases))]
 
 
+@given(text=TEXTS, match=st.sampled_from(list(Match)))
+def test_many_phrases_are_counted_like_few(text: str, match: Match) -> None:
+    few = query("ferry b 備份 café", match)
+    many = query(" ".join([*(f"x{number}" for number in range(40)), "ferry b 備份 café"]), match)
+    assert counts(many, text, search_text(text)) == [0] * 40 + counts(few, text, search_text(text))
+
+
 def test_more_occurrences_in_the_same_length_score_higher() -> None:
     once, twice = scores(query("ferry"), "ferry xxxxx", "ferry ferry")
     assert twice > once > 0
