@@ -71,8 +71,10 @@ class Importing:
             for batch, last in batches:
                 records = [line.record for line in batch]
                 importer.count(records)
-                # Without a store there is no session that the batch could belong to.
-                with contextlib.suppress(SessionNotFound), self._store_for(file, records).writing() as unit:
+                spoken = any(isinstance(record, MessageRecord) for record in records)
+                store = self._store_for(file, make=spoken)
+                # A batch without a message makes no store, and without one there is no session that it could change.
+                with contextlib.suppress(*() if spoken else (SessionNotFound,)), store.writing() as unit:
                     importer.take(unit, records, last=last)
                     unit.commit()
                 if progress is not None:
@@ -80,11 +82,9 @@ class Importing:
             before += file.size
         return tally.report()
 
-    def _store_for(self, file: TranscriptFile, records: Sequence[object]) -> Store:
-        """Where a batch goes. One without a message is no reason to make a store."""
-        if any(isinstance(record, MessageRecord) for record in records):
-            return self._stores.making(file.session_key, file.agent_id)
-        return self._stores.of(file.session_key)
+    def _store_for(self, file: TranscriptFile, *, make: bool) -> Store:
+        """Where a batch goes."""
+        return self._stores.making(file.session_key, file.agent_id) if make else self._stores.of(file.session_key)
 
     def _reader(self, path: Path, name: str) -> TranscriptReader:
         known = [reader.format for reader in self._readers]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from backscroll import Backscroll, ImportFailed, InvalidRequest, Requester
+from backscroll import Backscroll, ImportFailed, InvalidRequest, Requester, SessionNotFound
 from backscroll.infrastructure.settings import BoundsSettings
+from backscroll.infrastructure.tree import SqlMessages
 from tests.factories import NothingSecret, opened
 
 ROOT = Path(__file__).parents[2]
@@ -237,3 +238,14 @@ def test_real_transcripts_of_openclaw_are_stored_under_their_keys(scroll):
     assert found(scroll, "right path cider press")
     assert not found(scroll, "left path beehives")
     assert scroll.import_transcripts(SHARED / "openclaw" / "legacy-source").messages == 0
+
+
+def test_messages_that_find_no_session_are_not_passed_over(scroll: Backscroll, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(self: SqlMessages, branch: object, messages: object) -> None:
+        raise SessionNotFound
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlMessages, "extend", gone)
+        with pytest.raises(SessionNotFound):
+            scroll.import_transcripts(EXAMPLES)
+    assert scroll.import_transcripts(EXAMPLES).messages == 72
