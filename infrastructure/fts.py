@@ -111,6 +111,7 @@ def check(connection: sa.Connection) -> None:
 
 def tokens_in(size: bytes) -> int:
     """The length of a row in tokens, from its entry in `SIZES`: a varint for each column."""
+    # The length of a column of fewer than 128 tokens is one byte.
     return sum(_varints(size)) if len(size) > _COLUMNS else sum(size)
 
 

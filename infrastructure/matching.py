@@ -35,7 +35,7 @@ def matching(connection: sa.Connection, request: SearchRequest) -> Matching | No
     scope = request.scope
     reaches_agents = request.session is None and not scope.admits_every_agent and (scope.same_agent or scope.others)
     # A wide token is a long list to merge: of a few matches the sessions are quicker looked up.
-    looked_up = (reaches_agents or request.agents is not None) and fts.is_rare(connection, request.query, _FEW)
+    looked_up = (reaches_agents or request.agents is not None) and fts.is_rare(connection, request.query, _FEW_MATCHES)
     conditions = ["m.active = 1"]
     params: dict[str, object] = {}
     by_session: list[str] = []
@@ -79,7 +79,7 @@ def matching(connection: sa.Connection, request: SearchRequest) -> Matching | No
     return Matching(source, anywhere, params, tuple(tokens or ()), listed)
 
 
-_FEW = 100
+_FEW_MATCHES = 100
 _AGENTS = "SELECT id FROM backscroll_agents WHERE agent_id IN (SELECT value FROM json_each(?))"
 _SESSION_KEY = "SELECT id FROM backscroll_sessions WHERE session_key = ?"
 _MATCHES = f"{fts.INDEX} MATCH :match"
