@@ -10,10 +10,10 @@ from backscroll.domain.model import Branch, Line, Transcript
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.fts import scope_tokens
-from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.pages import RESET_WITH_KEY, PathReads, Place
 from backscroll.infrastructure.rows import AGENTS, BRANCHES, MESSAGES, SESSIONS, TRANSCRIPTS
 from backscroll.infrastructure.scopes import scope_sql
+from backscroll.infrastructure.transaction import Transaction
 
 BRANCH_ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_branches.active = 1")
 CURRENT: sa.ColumnElement[bool] = sa.literal_column("backscroll_transcripts.is_current = 1")
@@ -91,8 +91,8 @@ def _head(row: sa.Row[*tuple[Any, ...]]) -> Head:
 class HeadReads(PathReads):
     """The part of the messages repository that knows where the next message goes."""
 
-    def __init__(self, session: IndexedSession) -> None:
-        super().__init__(session)
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__(transaction)
         self._heads: dict[tuple[str, str], Head] = {}
         self._last_key: int | None = None
 
@@ -106,14 +106,14 @@ class HeadReads(PathReads):
 
     def visible_line(self, session_key: str, session_id: str | None, scope: Scope) -> Line | None:
         """Where that transcript of the session (None: the current one) is being written, if it is in `scope`."""
-        allowed = scope_sql(self._session.connection(), scope)
+        allowed = scope_sql(self._transaction.connection, scope)
         statement = _visible_line(allowed.condition, current=session_id is None)
         return self._line(statement, session_id or session_key, {**allowed.params, "wanted": session_key})
 
     def _line(
         self, statement: sa.Select[*tuple[Any, ...]], name: str, more: Mapping[str, object] | None = None
     ) -> Line | None:
-        row = self._session.connection().execute(statement, {"name": name, **(more or {})}).first()
+        row = self._transaction.connection.execute(statement, {"name": name, **(more or {})}).first()
         if row is None:
             return None
         session_id = row.session_id
@@ -148,5 +148,5 @@ class HeadReads(PathReads):
         key = branch.session_id, branch.branch_id
         if key not in self._heads:
             given = {"transcript": self._place(branch.session_id).pk, "branch": branch.branch_id}
-            self._heads[key] = _head(self._session.connection().execute(_BRANCH, given).one())
+            self._heads[key] = _head(self._transaction.connection.execute(_BRANCH, given).one())
         return self._heads[key]

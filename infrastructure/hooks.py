@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import sqlalchemy as sa
 from sqlalchemy import event, orm
 from sqlalchemy.orm import attributes
 
@@ -60,20 +61,22 @@ class _Changes:
 class IndexedSession(orm.Session):
     """A session whose flushes carry the index along."""
 
-    def insert_messages(self, rows: Sequence[NewMessageRow], branch_pk: int, scope: str | None) -> None:
-        """Stores messages at the end of a branch, and indexes them under scope tokens (None: they are kept out)."""
-        stored: list[tuple[object, ...]] = []
-        added: list[fts.IndexRow] = []
-        for row in rows:
-            indexed, substitute = wanted(row.role, row.active and scope is not None, row.text)
-            stored.append((*row, indexed, substitute))
-            if indexed and scope is not None:
-                added.append((row.id, row.text if substitute is None else substitute, scope))
-        connection = self.connection()
-        connection.exec_driver_sql(_INSERT, stored)
-        # Before the index is written: a statement that foreign keys may undo makes FTS5 put what it gathers on disk.
-        connection.exec_driver_sql(_MOVE_HEAD, (rows[-1].id, branch_pk))
-        fts.insert(connection, added)
+
+def insert_messages(
+    connection: sa.Connection, rows: Sequence[NewMessageRow], branch_pk: int, scope: str | None
+) -> None:
+    """Stores messages at the end of a branch, and indexes them under scope tokens (None: they are kept out)."""
+    stored: list[tuple[object, ...]] = []
+    added: list[fts.IndexRow] = []
+    for row in rows:
+        indexed, substitute = wanted(row.role, row.active and scope is not None, row.text)
+        stored.append((*row, indexed, substitute))
+        if indexed and scope is not None:
+            added.append((row.id, row.text if substitute is None else substitute, scope))
+    connection.exec_driver_sql(_INSERT, stored)
+    # Before the index is written: a statement that foreign keys may undo makes FTS5 put what it gathers on disk.
+    connection.exec_driver_sql(_MOVE_HEAD, (rows[-1].id, branch_pk))
+    fts.insert(connection, added)
 
 
 def wanted(role: str, indexable: bool, text: str) -> tuple[bool, str | None]:

@@ -11,8 +11,8 @@ from backscroll.domain.model import SPOKEN, Message, Reset, Role
 from backscroll.domain.paths import Stretch
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.fts import scope_tokens
-from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.rows import SESSIONS, TRANSCRIPTS
+from backscroll.infrastructure.transaction import Transaction
 from backscroll.infrastructure.types import json_text
 
 # Literally the condition of the partial indexes: a bound parameter would hide it from SQLite's planner.
@@ -78,8 +78,8 @@ class Place(NamedTuple):
 class PathReads:
     """The reading half of the messages repository."""
 
-    def __init__(self, session: IndexedSession) -> None:
-        self._session = session
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
         self._places: dict[str, Place] = {}
         # Of messages on the active path, by session id and depth, met already in this unit of work.
         self._shown: dict[tuple[str, int], int] = {}
@@ -94,7 +94,7 @@ class PathReads:
         place = self._place(session_id)
         if len(message_ids) >= _MANY:
             # Ids mostly grow: one look at the greatest then tells that all of these are new.
-            greatest = self._session.connection().exec_driver_sql(_GREATEST_ID, (place.pk,)).scalar()
+            greatest = self._transaction.connection.exec_driver_sql(_GREATEST_ID, (place.pk,)).scalar()
             if greatest is None or min(message_ids) > greatest:
                 return {}
         found = self._messages(_KNOWN, session_id, message_ids=json_text(list(message_ids)))
@@ -107,7 +107,7 @@ class PathReads:
         return before, self._reset(_RESET_BEHIND, (place, depth), session_id)
 
     def _reset(self, statement: str, params: tuple[int, ...], session_id: str) -> Reset | None:
-        row = self._session.connection().exec_driver_sql(statement, params).first()
+        row = self._transaction.connection.exec_driver_sql(statement, params).first()
         return None if row is None else mapping.reset(row, session_id)
 
     def nth_spoken(self, session_id: str, stretch: Stretch, count: int) -> Message | None:
@@ -145,7 +145,7 @@ class PathReads:
             return 0
         place = self._place(session_id)
         if (session_id, depth) not in self._shown:
-            found = self._session.connection().exec_driver_sql(_SHOWN, (place.pk, depth))
+            found = self._transaction.connection.exec_driver_sql(_SHOWN, (place.pk, depth))
             self._shown[session_id, depth] = int(found.scalar_one())
         return self._shown[session_id, depth]
 
@@ -169,13 +169,13 @@ class PathReads:
 
     def _messages(self, statement: str, session_id: str, **params: object) -> list[Message]:
         params["transcript"] = self._place(session_id).pk
-        rows = self._session.connection().exec_driver_sql(statement, params).all()
+        rows = self._transaction.connection.exec_driver_sql(statement, params).all()
         return [mapping.message(row, session_id) for row in rows]
 
     def _place(self, session_id: str) -> Place:
         place = self._places.get(session_id)
         if place is None:
-            row = self._session.connection().execute(_PLACE, {"name": session_id}).first()
+            row = self._transaction.connection.execute(_PLACE, {"name": session_id}).first()
             if row is None:
                 raise SessionNotFound
             scope = None if row.incognito else scope_tokens(row.session_pk, row.agent_pk)

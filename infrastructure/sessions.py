@@ -11,9 +11,9 @@ from backscroll.domain.results import SessionSummary
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.heads import CURRENT
-from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.rows import SESSIONS, AgentRow, SessionRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
+from backscroll.infrastructure.transaction import Transaction
 from backscroll.infrastructure.types import micros
 
 # As text: importing many short sessions, the ORM would take longer over these than over all their messages.
@@ -49,8 +49,8 @@ def _with_key(condition: str) -> sa.Select[*tuple[Any, ...]]:
 class SqlSessions:
     """Sessions and transcripts in SQL."""
 
-    def __init__(self, session: IndexedSession) -> None:
-        self._session = session
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
 
     def get(self, session_key: str) -> Session | None:
         """The session of that exact key."""
@@ -58,16 +58,16 @@ class SqlSessions:
 
     def visible(self, session_key: str, scope: Scope) -> Session | None:
         """The session of that exact key, if it is in `scope`."""
-        allowed = scope_sql(self._session.connection(), scope)
+        allowed = scope_sql(self._transaction.connection, scope)
         return self._one(allowed.condition, {**allowed.params, "wanted": session_key})
 
     def _one(self, condition: str, params: dict[str, object]) -> Session | None:
-        row = self._session.connection().execute(_with_key(condition), params).first()
+        row = self._transaction.connection.execute(_with_key(condition), params).first()
         return mapping.session(row, row.agent_id, row.session_id) if row else None
 
     def add(self, session: Session, branch_id: str) -> None:
         """Stores a new session with its first, empty transcript, whose only branch gets `branch_id`."""
-        connection = self._session.connection()
+        connection = self._transaction.connection
         connection.exec_driver_sql(_ADD_AGENT, (session.agent_id,))
         connection.exec_driver_sql(_ADD_SESSION, mapping.new_session(session))
         first = Transcript(
@@ -78,19 +78,19 @@ class SqlSessions:
     def update(self, session: Session) -> None:
         """Stores the changed fields of a session."""
         mapping.write_session(session, self._row(session.session_key))
-        self._session.flush()
+        self._transaction.session.flush()
 
     def touch(self, session_key: str, at: datetime) -> None:
         """Notes that the session was written to; the time noted never goes back."""
-        self._session.connection().exec_driver_sql(_TOUCH, (micros(at), session_key))
+        self._transaction.connection.exec_driver_sql(_TOUCH, (micros(at), session_key))
 
     def remove(self, session_key: str) -> bool:
         """Deletes a session with everything in it and in the index; False when there is none."""
-        row = self._session.scalar(sa.select(SessionRow).where(SessionRow.session_key == session_key))
+        row = self._transaction.session.scalar(sa.select(SessionRow).where(SessionRow.session_key == session_key))
         if row is None:
             return False
-        self._session.delete(row)
-        self._session.flush()
+        self._transaction.session.delete(row)
+        self._transaction.session.flush()
         return True
 
     def untouched(self, since: datetime, keep: int, limit: int) -> list[str]:
@@ -101,7 +101,7 @@ class SqlSessions:
             SessionRow.session_key, SessionRow.updated_at, SessionRow.id, place.label("place")
         ).subquery()
         return list(
-            self._session.scalars(
+            self._transaction.session.scalars(
                 sa.select(ranked.c.session_key)
                 .where(ranked.c.updated_at < since, ranked.c.place > keep)
                 .order_by(ranked.c.updated_at, ranked.c.id)
@@ -111,8 +111,8 @@ class SqlSessions:
 
     def listed(self, scope: Scope, limit: int, offset: int) -> list[SessionSummary]:
         """The sessions in `scope`, the last written to first."""
-        allowed = scope_sql(self._session.connection(), scope)
-        rows = self._session.execute(
+        allowed = scope_sql(self._transaction.connection, scope)
+        rows = self._transaction.session.execute(
             sa.text(
                 f"SELECT s.id FROM backscroll_sessions AS s WHERE {allowed.condition}"
                 " ORDER BY s.updated_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
@@ -120,7 +120,7 @@ class SqlSessions:
             {**allowed.params, "limit": limit, "offset": offset},
         )
         order = {pk: place for place, (pk,) in enumerate(rows)}
-        found = self._session.execute(
+        found = self._transaction.session.execute(
             sa.select(SessionRow, TranscriptRow.session_id)
             .join(TranscriptRow, sa.and_(TranscriptRow.session_pk == SessionRow.id, CURRENT))
             .where(SessionRow.id.in_(order))
@@ -129,16 +129,18 @@ class SqlSessions:
 
     def transcript(self, session_id: str) -> Transcript | None:
         """The transcript of that id, of whatever session."""
-        row = self._session.connection().exec_driver_sql(_TRANSCRIPT, (session_id,)).first()
+        row = self._transaction.connection.exec_driver_sql(_TRANSCRIPT, (session_id,)).first()
         return mapping.transcript(row) if row else None
 
     def add_transcript(self, transcript: Transcript, branch_id: str) -> None:
         """Stores a transcript with one empty branch; a current one takes the place of the one before."""
-        connection = self._session.connection()
+        connection = self._transaction.connection
         if transcript.current:
             connection.exec_driver_sql(_LEAVE_TRANSCRIPT, (transcript.session_key,))
         connection.exec_driver_sql(_ADD_TRANSCRIPT, mapping.new_transcript(transcript))
         connection.exec_driver_sql(_ADD_BRANCH, (transcript.session_id, branch_id, micros(transcript.started_at)))
 
     def _row(self, session_key: str) -> SessionRow:
-        return self._session.scalars(sa.select(SessionRow).where(SessionRow.session_key == session_key)).one()
+        return self._transaction.session.scalars(
+            sa.select(SessionRow).where(SessionRow.session_key == session_key)
+        ).one()

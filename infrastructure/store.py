@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy import exc, orm
+from sqlalchemy import exc
 
 from backscroll.domain.errors import InvalidRequest, StoreUnavailable
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import bridge
 from backscroll.infrastructure.engine import begun, ensure_begun, translated
-from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.index import SqlIndex
 from backscroll.infrastructure.sessions import SqlSessions
 from backscroll.infrastructure.single import OneForAll
+from backscroll.infrastructure.transaction import Transaction, transaction
 from backscroll.infrastructure.tree import SqlMessages
 
 
@@ -34,18 +34,15 @@ class StoreOptions:
 class SqlUnitOfWork:
     """One transaction and the repositories in it."""
 
-    def __init__(self, session: IndexedSession, options: StoreOptions) -> None:
-        self._session = session
-        self.sessions = SqlSessions(session)
-        self.messages = SqlMessages(session, options.inline_reindex_limit, options.new_id, options.clock)
-        self.index = SqlIndex(session, options.rank_bound)
+    def __init__(self, transaction: Transaction, options: StoreOptions) -> None:
+        self._transaction = transaction
+        self.sessions = SqlSessions(transaction)
+        self.messages = SqlMessages(transaction, options.inline_reindex_limit, options.new_id, options.clock)
+        self.index = SqlIndex(transaction, options.rank_bound)
 
     def commit(self) -> None:
         """Makes the changes durable (inside a host's transaction: hands them to it)."""
-        # Here and not in the commit, past which nothing can be called off any more.
-        self._session.flush()
-        bridge.checkpoint()
-        self._session.commit()
+        self._transaction.commit()
 
 
 class EngineStore(OneForAll):
@@ -64,8 +61,8 @@ class EngineStore(OneForAll):
     @contextmanager
     def reading(self) -> Iterator[SqlUnitOfWork]:
         """A unit of work on one snapshot, which never takes the write lock."""
-        with self._begun(writing=False) as connection, self._unit(connection) as unit:
-            yield unit
+        with self._begun(writing=False) as connection, transaction(connection, connection.commit) as one:
+            yield SqlUnitOfWork(one, self._options)
 
     @contextmanager
     def writing(self) -> Iterator[SqlUnitOfWork]:
@@ -73,9 +70,9 @@ class EngineStore(OneForAll):
         with (
             self._turn.taken(self._engine.dialect),
             self._begun(writing=True) as connection,
-            self._unit(connection) as unit,
+            transaction(connection, connection.commit) as one,
         ):
-            yield unit
+            yield SqlUnitOfWork(one, self._options)
 
     def pause(self, seconds: float) -> None:
         """Waits, between two units of work."""
@@ -109,9 +106,6 @@ class EngineStore(OneForAll):
             raise StoreUnavailable("this store is closed")
         return begun(self._engine, writing=writing)
 
-    def _unit(self, connection: sa.Connection) -> AbstractContextManager[SqlUnitOfWork]:
-        return _unit(connection, "control_fully", self._options)
-
 
 _TIDYING = ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -139,8 +133,8 @@ class ConnectionStore(OneForAll):
             bridge.checkpoint()
             connection = self._connection()
             ensure_begun(connection)
-            with _unit(connection, "create_savepoint", self._options) as unit:
-                yield unit
+            with _savepoint(connection) as savepoint, transaction(connection, savepoint.commit) as one:
+                yield SqlUnitOfWork(one, self._options)
 
     def pause(self, seconds: float) -> None:
         """Waits, between two units of work."""
@@ -164,8 +158,11 @@ class ConnectionStore(OneForAll):
 
 
 @contextmanager
-def _unit(
-    connection: sa.Connection, mode: orm.session.JoinTransactionMode, options: StoreOptions
-) -> Iterator[SqlUnitOfWork]:
-    with IndexedSession(connection, autoflush=False, expire_on_commit=False, join_transaction_mode=mode) as session:
-        yield SqlUnitOfWork(session, options)
+def _savepoint(connection: sa.Connection) -> Iterator[sa.NestedTransaction]:
+    """A savepoint, rolled back unless it is committed."""
+    savepoint = connection.begin_nested()
+    try:
+        yield savepoint
+    finally:
+        if savepoint.is_active:
+            savepoint.rollback()

@@ -9,7 +9,7 @@ from backscroll.domain.model import SPOKEN, Branch, Message, Reset, Role
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.heads import BRANCH_ON_PATH, LAST_KEY, HeadReads, Tip
-from backscroll.infrastructure.hooks import OWN_STATEMENT, IndexedSession, NewMessageRow
+from backscroll.infrastructure.hooks import OWN_STATEMENT, NewMessageRow, insert_messages
 from backscroll.infrastructure.pages import ON_PATH, RESET_ON_PATH
 from backscroll.infrastructure.pending import mark_pending
 from backscroll.infrastructure.rows import (
@@ -17,6 +17,7 @@ from backscroll.infrastructure.rows import (
     MessageRow,
     ResetRow,
 )
+from backscroll.infrastructure.transaction import Transaction
 from backscroll.infrastructure.types import Json
 
 # Branches are also moved past the ORM: what it remembers of one may be old.
@@ -29,8 +30,8 @@ class SqlMessages(HeadReads):
     `inline_limit` is the number of messages that may change sides of the active path with the index following at once.
     """
 
-    def __init__(self, session: IndexedSession, inline_limit: int, new_id: NewId, clock: Clock) -> None:
-        super().__init__(session)
+    def __init__(self, transaction: Transaction, inline_limit: int, new_id: NewId, clock: Clock) -> None:
+        super().__init__(transaction)
         self._inline_limit = inline_limit
         self._new_id = new_id
         self._clock = clock
@@ -38,7 +39,7 @@ class SqlMessages(HeadReads):
     def extend(self, branch: Branch, messages: Sequence[Message]) -> list[Message]:
         """Stores messages at the head of a branch, in order, on the active path if the branch is; moves the head."""
         place, head = self._place(branch.session_id), self._head(branch)
-        connection = self._session.connection()
+        connection = self._transaction.connection
         # Keys are given here, not by the database, so that each message can name its parent before it is stored.
         pk = connection.exec_driver_sql(LAST_KEY).scalar() or 0 if self._last_key is None else self._last_key
         tip = head.tip
@@ -50,7 +51,7 @@ class SqlMessages(HeadReads):
             rows.append(mapping.new_message(placed, pk, place.pk, tip.pk, head.reset_pk, shown))
             stored.append(placed)
             tip = Tip(pk, message.message_id, placed.depth, shown)
-        self._session.insert_messages(rows, head.branch_pk, place.scope)
+        insert_messages(self._transaction.connection, rows, head.branch_pk, place.scope)
         self._last_key = pk
         self._heads[branch.session_id, branch.branch_id] = head._replace(tip=tip)
         return stored
@@ -60,11 +61,11 @@ class SqlMessages(HeadReads):
         row = self._message_row(message.session_id, message.message_id)
         row.text = message.text
         row.parts = mapping.packed(message.parts)
-        self._session.flush()
+        self._transaction.session.flush()
 
     def branches(self, session_id: str) -> list[Branch]:
         """The branches, the active one first, then the newest."""
-        rows = self._session.execute(
+        rows = self._transaction.session.execute(
             sa.select(BranchRow, MessageRow.message_id, MessageRow.depth)
             .outerjoin(MessageRow, MessageRow.id == BranchRow.head_pk)
             .where(BranchRow.transcript_pk == self._place(session_id).pk)
@@ -80,13 +81,13 @@ class SqlMessages(HeadReads):
         if head is None or not head.active:
             reset_pk = head.reset_pk if head else None
         else:
-            reset_pk = self._session.scalar(
+            reset_pk = self._transaction.session.scalar(
                 sa.select(ResetRow.id)
                 .where(ResetRow.transcript_pk == pk, RESET_ON_PATH, ResetRow.depth <= head.depth)
                 .order_by(ResetRow.depth.desc(), ResetRow.id.desc())
                 .limit(1)
             )
-        row = self._session.scalar(
+        row = self._transaction.session.scalar(
             sa.select(BranchRow)
             .where(
                 BranchRow.transcript_pk == pk,
@@ -104,8 +105,8 @@ class SqlMessages(HeadReads):
                 active=False,
                 created_at=self._clock(),
             )
-            self._session.add(row)
-            self._session.flush()
+            self._transaction.session.add(row)
+            self._transaction.session.flush()
         return mapping.branch(row, session_id, head.message_id if head else None, head.depth if head else None)
 
     def activate(self, branch: Branch) -> Branch:
@@ -114,24 +115,24 @@ class SqlMessages(HeadReads):
         pk, head = self._place(branch.session_id).pk, self._head(branch)
         joining, fork = self._climb(head.tip.pk)
         leaving = sa.and_(MessageRow.transcript_pk == pk, ON_PATH, MessageRow.depth > fork)
-        left = self._session.scalar(sa.select(sa.func.max(MessageRow.depth)).where(leaving)) or fork
+        left = self._transaction.session.scalar(sa.select(sa.func.max(MessageRow.depth)).where(leaving)) or fork
         if left - fork + len(joining) <= self._inline_limit:
-            for message in self._session.scalars(sa.select(MessageRow).where(leaving)).all():
+            for message in self._transaction.session.scalars(sa.select(MessageRow).where(leaving)).all():
                 message.active = False
-            for message in self._session.scalars(sa.select(MessageRow).where(_ids(joining))).all():
+            for message in self._transaction.session.scalars(sa.select(MessageRow).where(_ids(joining))).all():
                 message.active = True
-            self._session.flush()
+            self._transaction.session.flush()
         else:
-            self._session.flush()
+            self._transaction.session.flush()
             for condition, active in ((leaving, False), (_ids(joining), True)):
-                self._session.execute(
+                self._transaction.session.execute(
                     sa.update(MessageRow).where(condition).values(active=active, edits=MessageRow.edits + 1),
                     execution_options={**OWN_STATEMENT, "synchronize_session": False},
                 )
-            self._session.expire_all()
-            mark_pending(self._session, pk)
+            self._transaction.session.expire_all()
+            mark_pending(self._transaction.session, pk)
         self._move_resets(pk, head.reset_pk, fork)
-        connection = self._session.connection()
+        connection = self._transaction.connection
         connection.exec_driver_sql(_LEAVE_BRANCH, (pk,))
         connection.exec_driver_sql(_TAKE_BRANCH, (head.branch_pk,))
         return replace(branch, active=True)
@@ -140,31 +141,31 @@ class SqlMessages(HeadReads):
         """The messages from `pk` up to the active path, and the depth at which they leave it (0: nowhere)."""
         if pk is None:
             return [], 0
-        rows = self._session.execute(_CLIMB, {"head": pk}).all()
+        rows = self._transaction.session.execute(_CLIMB, {"head": pk}).all()
         return [row.id for row in rows if not row.active], rows[-1].depth if rows[-1].active else 0
 
     def _move_resets(self, transcript_pk: int, reset_pk: int | None, fork: int) -> None:
         """Makes the resets behind the fork those of the line whose last reset is `reset_pk`."""
         behind = sa.and_(ResetRow.transcript_pk == transcript_pk, RESET_ON_PATH, ResetRow.depth >= fork)
-        for left in self._session.scalars(sa.select(ResetRow).where(behind)).all():
+        for left in self._transaction.session.scalars(sa.select(ResetRow).where(behind)).all():
             left.active = False
-        while reset_pk is not None and (joined := self._session.get_one(ResetRow, reset_pk)).depth >= fork:
+        while reset_pk is not None and (joined := self._transaction.session.get_one(ResetRow, reset_pk)).depth >= fork:
             joined.active = True
             reset_pk = joined.previous_pk
-        self._session.flush()
+        self._transaction.session.flush()
 
     def add_reset(self, reset: Reset) -> Reset:
         """Stores a reset at the head of the active branch. Sets `after`, the depths and `kept`."""
         pk = self._place(reset.session_id).pk
-        branch = self._session.scalars(
+        branch = self._transaction.session.scalars(
             sa.select(BranchRow).where(BranchRow.transcript_pk == pk, BRANCH_ON_PATH).execution_options(**_AS_STORED)
         ).one()
-        head = self._session.get(MessageRow, branch.head_pk) if branch.head_pk is not None else None
+        head = self._transaction.session.get(MessageRow, branch.head_pk) if branch.head_pk is not None else None
         first = self._message_row(reset.session_id, reset.first_kept) if reset.first_kept is not None else None
         kept = 0
         if first is not None:
             spoken = sa.and_(MessageRow.transcript_pk == pk, ON_PATH, MessageRow.role.in_(SPOKEN))
-            kept = self._session.scalars(
+            kept = self._transaction.session.scalars(
                 sa.select(sa.func.count()).select_from(MessageRow).where(spoken, MessageRow.depth >= first.depth)
             ).one()
         row = ResetRow(
@@ -181,10 +182,10 @@ class SqlMessages(HeadReads):
             active=True,
             created_at=reset.created_at,
         )
-        self._session.add(row)
-        self._session.flush()
+        self._transaction.session.add(row)
+        self._transaction.session.flush()
         branch.reset_pk = row.id
-        self._session.flush()
+        self._transaction.session.flush()
         self._heads.pop((reset.session_id, branch.branch_id), None)
         return replace(
             reset,
@@ -200,13 +201,13 @@ class SqlMessages(HeadReads):
         statement = sa.select(ResetRow.id).where(
             ResetRow.transcript_pk == self._place(session_id).pk, ResetRow.reset_id == reset_id
         )
-        return self._session.scalar(statement) is not None
+        return self._transaction.session.scalar(statement) is not None
 
     def _message_row(self, session_id: str, message_id: str) -> MessageRow:
         statement = sa.select(MessageRow).where(
             MessageRow.transcript_pk == self._place(session_id).pk, MessageRow.message_id == message_id
         )
-        return self._session.scalars(statement).one()
+        return self._transaction.session.scalars(statement).one()
 
 
 def _ids(pks: Sequence[int]) -> sa.ColumnElement[bool]:

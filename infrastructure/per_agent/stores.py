@@ -17,7 +17,6 @@ from backscroll.domain.results import SessionSummary
 from backscroll.domain.stores import Asking, Found
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure.engine import begun
-from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.per_agent.fan import fanned_out
 from backscroll.infrastructure.per_agent.files import AgentFiles, is_there, make
 from backscroll.infrastructure.per_agent.kin import Kin, OpenFile
@@ -28,6 +27,7 @@ from backscroll.infrastructure.per_agent.ranking import Ranking
 from backscroll.infrastructure.per_agent.units import FiledUnitOfWork
 from backscroll.infrastructure.rows import AgentRow
 from backscroll.infrastructure.store import EngineStore, StoreOptions
+from backscroll.infrastructure.transaction import transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +50,8 @@ class _FileStore(EngineStore):
     @contextmanager
     def unit(self, *, writing: bool) -> Iterator[FiledUnitOfWork]:
         """A transaction on the file."""
-        with (
-            begun(self._engine, writing=writing) as connection,
-            IndexedSession(
-                connection, autoflush=False, expire_on_commit=False, join_transaction_mode="control_fully"
-            ) as session,
-        ):
-            yield FiledUnitOfWork(session, self._options, self._agent_id, self._kin)
+        with begun(self._engine, writing=writing) as connection, transaction(connection, connection.commit) as one:
+            yield FiledUnitOfWork(one, self._options, self._agent_id, self._kin)
 
 
 class AgentStore:

@@ -7,7 +7,6 @@ from backscroll.domain.ports import SearchRequest
 from backscroll.domain.results import Problem
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure.candidates import Candidates, bounded
-from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.index import SqlIndex
 from backscroll.infrastructure.matching import matching
 from backscroll.infrastructure.per_agent.kin import Kin, foreign, foreign_parents
@@ -16,13 +15,14 @@ from backscroll.infrastructure.rows import AgentRow, SessionRow
 from backscroll.infrastructure.scopes import tree_keys
 from backscroll.infrastructure.sessions import SqlSessions
 from backscroll.infrastructure.store import SqlUnitOfWork, StoreOptions
+from backscroll.infrastructure.transaction import Transaction
 
 
 class FiledSessions(SqlSessions):
     """The sessions of one agent. Kin is noted before a session is stored, under the write lock of its file."""
 
-    def __init__(self, session: IndexedSession, kin: Kin) -> None:
-        super().__init__(session)
+    def __init__(self, transaction: Transaction, kin: Kin) -> None:
+        super().__init__(transaction)
         self._kin = kin
         self.unsettled: list[str] = []
         """Sessions about which hints may not be true any more once this is committed."""
@@ -47,12 +47,12 @@ class FiledSessions(SqlSessions):
 
     def below(self, scope: Scope) -> list[str]:
         """The keys of what is below the roots of a scope's tree."""
-        return tree_keys(self._session.connection(), scope)
+        return tree_keys(self._transaction.connection, scope)
 
     def parents(self, agent_id: str) -> set[tuple[str, str]]:
         """Child and parent wherever a session of that agent names another's as its parent."""
         columns = SessionRow.session_key, SessionRow.spawned_by, SessionRow.owner
-        rows = self._session.execute(
+        rows = self._transaction.session.execute(
             sa.select(*columns, AgentRow.agent_id)
             .join(AgentRow, AgentRow.id == SessionRow.agent_pk)
             .where(AgentRow.agent_id == agent_id, SessionRow.incognito.is_(False))
@@ -79,20 +79,20 @@ class FiledIndex(SqlIndex):
     """The index of one agent's file, which can also give what is ranked together with other files' matches."""
 
     def __init__(
-        self, session: IndexedSession, rank_bound: int, sessions: FiledSessions, agent_id: str, kin: Kin
+        self, transaction: Transaction, rank_bound: int, sessions: FiledSessions, agent_id: str, kin: Kin
     ) -> None:
-        super().__init__(session, rank_bound)
+        super().__init__(transaction, rank_bound)
         self._sessions = sessions
         self._agent_id = agent_id
         self._kin = kin
 
     def gather(self, request: SearchRequest) -> Gathered:
         """What is ranked together with other files' matches."""
-        matched = matching(self._session.connection(), request)
+        matched = matching(self._transaction.connection, request)
         if matched is None:
             return Gathered((), 0, [0] * len(request.query.phrases))
         bound = bounded(self._rank_bound, request)
-        candidates = Candidates(self._session.connection(), request, matched, bound)
+        candidates = Candidates(self._transaction.connection, request, matched, bound)
         found = candidates.read()
         named = list(zip(found, candidates.names(found), strict=True))
         return Gathered(named, candidates.met, candidates.frequencies())
@@ -114,7 +114,7 @@ class FiledIndex(SqlIndex):
 class FiledUnitOfWork(SqlUnitOfWork):
     """One transaction on one agent's file."""
 
-    def __init__(self, session: IndexedSession, options: StoreOptions, agent_id: str, kin: Kin) -> None:
-        super().__init__(session, options)
-        self.sessions: FiledSessions = FiledSessions(session, kin)
-        self.index: FiledIndex = FiledIndex(session, options.rank_bound, self.sessions, agent_id, kin)
+    def __init__(self, transaction: Transaction, options: StoreOptions, agent_id: str, kin: Kin) -> None:
+        super().__init__(transaction, options)
+        self.sessions: FiledSessions = FiledSessions(transaction, kin)
+        self.index: FiledIndex = FiledIndex(transaction, options.rank_bound, self.sessions, agent_id, kin)
