@@ -6,8 +6,9 @@ answer with range scans and a test can check it against a plain list.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
-from backscroll.domain.model import SPOKEN, Reset, Role
+from backscroll.domain.model import SPOKEN, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,54 @@ class Stretch:
         return depth > self.kept_until or role in SPOKEN
 
 
+class Boundary(Protocol):
+    """What a reset means for what is read: the depth it stands behind, and what of the messages up to it was kept."""
+
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def first_kept_depth(self) -> int | None: ...
+
+    @property
+    def kept(self) -> int: ...
+
+
+class Anchor(NamedTuple):
+    """The message of an active path that a page is about."""
+
+    depth: int
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where in a transcript a page is read.
+
+    Attributes:
+        session_id: the transcript.
+        head_depth: how long its active path is.
+        latest: the last reset on that path.
+        anchor: the message that the page is about; None: none was asked for, or it is not on the path.
+        previous: the last reset before the anchor.
+        closing: the first reset behind the anchor.
+    """
+
+    session_id: str
+    head_depth: int
+    latest: Boundary | None = None
+    anchor: Anchor | None = None
+    previous: Boundary | None = None
+    closing: Boundary | None = None
+
+    def stretch(self) -> Stretch:
+        """What the page is cut from: the current view if it holds the anchor, else the anchor's closed interval."""
+        view = current_view(self.head_depth, self.latest)
+        if self.anchor is None or self.closing is None or view.holds(*self.anchor):
+            return view
+        return closed_interval(self.previous, self.closing)
+
+
 def active_path(parents: Mapping[str, str | None], head: str | None) -> list[str]:
     """The message ids from the root to `head`, by each message's parent; raises `ValueError` on a loop or a gap."""
     path: list[str] = []
@@ -43,7 +92,7 @@ def active_path(parents: Mapping[str, str | None], head: str | None) -> list[str
     return path
 
 
-def current_view(head_depth: int, latest: Reset | None) -> Stretch:
+def current_view(head_depth: int, latest: Boundary | None) -> Stretch:
     """What a reader sees now: what the latest reset kept, then everything after it."""
     if latest is None:
         return Stretch(1, head_depth)
@@ -52,7 +101,7 @@ def current_view(head_depth: int, latest: Reset | None) -> Stretch:
     return Stretch(latest.first_kept_depth, head_depth, kept_until=latest.depth, kept=latest.kept)
 
 
-def closed_interval(previous: Reset | None, closing: Reset) -> Stretch:
+def closed_interval(previous: Boundary | None, closing: Boundary) -> Stretch:
     """The messages after the reset `previous` (None: from the start) up to the reset `closing`."""
     return Stretch(previous.depth + 1 if previous else 1, closing.depth)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from backscroll.domain.model import Branch, Line, Message, Reset, Role, Session, Transcript
-from backscroll.domain.paths import Stretch
+from backscroll.domain.paths import Anchor, Position, Stretch
 from backscroll.domain.query import Order, Query
 from backscroll.domain.records import ReadLine, TranscriptFile
 from backscroll.domain.redaction import Span
@@ -91,8 +91,13 @@ class Messages(Protocol):
         """Where the session's current transcript is being written."""
         ...
 
-    def visible_line(self, session_key: str, session_id: str | None, scope: Scope) -> Line | None:
-        """Where that transcript of the session (None: the current one) is being written, if it is in `scope`."""
+    def position(
+        self, session_key: str, session_id: str | None, message_id: str | None, scope: Scope
+    ) -> Position | None:
+        """Where to read that transcript of the session (None: the current one), if it is in `scope`.
+
+        `message_id` names the message that is to be the anchor.
+        """
         ...
 
     def find(self, session_id: str, message_id: str) -> Message | None:
@@ -137,10 +142,6 @@ class Messages(Protocol):
         """Whether a reset of that id is stored in the transcript."""
         ...
 
-    def interval_resets(self, session_id: str, depth: int) -> tuple[Reset | None, Reset | None]:
-        """On the active path: the last reset before the message at `depth` and the first one behind it."""
-        ...
-
     def nth_spoken(self, session_id: str, stretch: Stretch, count: int) -> Message | None:
         """The `count`-th user or assistant message of the stretch from its end, or the first if there are fewer."""
         ...
@@ -151,8 +152,13 @@ class Messages(Protocol):
         """The last `limit` messages below the depth `before`, after leaving out `offset` of them; oldest first."""
         ...
 
-    def newer(self, session_id: str, stretch: Stretch, after: int, limit: int, *, tools: bool) -> list[Message]:
-        """The first `limit` messages of the stretch above the depth `after`; oldest first."""
+    def around(
+        self, session_id: str, stretch: Stretch, anchor: Anchor, limit: int, *, tools: bool
+    ) -> tuple[list[Message], bool]:
+        """Up to `limit` messages of the stretch around the anchor, oldest first, by the rule of `window`.
+
+        Also whether older ones precede them.
+        """
         ...
 
     def count(self, session_id: str, stretch: Stretch, *, tools: bool) -> int:

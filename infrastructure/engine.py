@@ -152,8 +152,10 @@ def _say_begin(connection: sa.Connection, *, writing: bool) -> None:
         connection.exec_driver_sql("ROLLBACK")
     if writing and connection.dialect.driver in _TELLING:
         _take_lock(connection)
-    elif writing or not begun_already:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+    elif writing:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    elif not begun_already:
+        _told(connection, "BEGIN")
 
 
 def _take_lock(connection: sa.Connection) -> None:

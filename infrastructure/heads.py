@@ -1,18 +1,14 @@
 """Where transcripts are being written: what an append must know, and nothing more."""
 
-from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from backscroll.domain.model import Branch, Line, Transcript
-from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.fts import scope_tokens
 from backscroll.infrastructure.pages import RESET_WITH_KEY, PathReads, Place
 from backscroll.infrastructure.rows import AGENTS, BRANCHES, MESSAGES, SESSIONS, TRANSCRIPTS
-from backscroll.infrastructure.scopes import scope_sql
 from backscroll.infrastructure.transaction import Transaction
 
 BRANCH_ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_branches.active = 1")
@@ -76,14 +72,6 @@ _LINE_OF_TRANSCRIPT = _LINE.where(TRANSCRIPTS.c.session_id == sa.bindparam("name
 _CURRENT_LINE = _LINE.where(SESSIONS.c.session_key == sa.bindparam("name"), CURRENT)
 
 
-@lru_cache(64)
-def _visible_line(condition: str, *, current: bool) -> sa.Select[*tuple[Any, ...]]:
-    """The line of a session whose key is `wanted`, if the condition, on sessions under the alias `s`, holds for it."""
-    allowed = f"EXISTS (SELECT 1 FROM backscroll_sessions AS s WHERE s.id = backscroll_sessions.id AND {condition})"
-    statement = _CURRENT_LINE if current else _LINE_OF_TRANSCRIPT
-    return statement.where(SESSIONS.c.session_key == sa.bindparam("wanted"), sa.text(allowed))
-
-
 def _head(row: sa.Row[*tuple[Any, ...]]) -> Head:
     return Head(row.branch_pk, row.reset_pk, Tip(row.head_pk, row.head, row.depth or 0, row.shown or 0))
 
@@ -104,16 +92,8 @@ class HeadReads(PathReads):
         """Where the session's current transcript is being written."""
         return self._line(_CURRENT_LINE, session_key)
 
-    def visible_line(self, session_key: str, session_id: str | None, scope: Scope) -> Line | None:
-        """Where that transcript of the session (None: the current one) is being written, if it is in `scope`."""
-        allowed = scope_sql(self._transaction.connection, scope)
-        statement = _visible_line(allowed.condition, current=session_id is None)
-        return self._line(statement, session_id or session_key, {**allowed.params, "wanted": session_key})
-
-    def _line(
-        self, statement: sa.Select[*tuple[Any, ...]], name: str, more: Mapping[str, object] | None = None
-    ) -> Line | None:
-        row = self._transaction.connection.execute(statement, {"name": name, **(more or {})}).first()
+    def _line(self, statement: sa.Select[*tuple[Any, ...]], name: str) -> Line | None:
+        row = self._transaction.connection.execute(statement, {"name": name}).first()
         if row is None:
             return None
         session_id = row.session_id

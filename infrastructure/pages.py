@@ -1,17 +1,20 @@
 """Reading along the active path: every read is a range scan over depths."""
 
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import replace
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from backscroll.domain.errors import SessionNotFound
 from backscroll.domain.model import SPOKEN, Message, Reset, Role
-from backscroll.domain.paths import Stretch
+from backscroll.domain.paths import Anchor, Position, Stretch, window
+from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.fts import scope_tokens
 from backscroll.infrastructure.rows import SESSIONS, TRANSCRIPTS
+from backscroll.infrastructure.scopes import scope_sql
 from backscroll.infrastructure.transaction import Transaction
 from backscroll.infrastructure.types import json_text
 
@@ -23,9 +26,21 @@ RESET_ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_resets.act
 _READ = f"""SELECT {", ".join(f"m.{name}" for name in mapping.MESSAGE_COLUMNS)}, p.message_id
     FROM backscroll_messages AS m LEFT JOIN backscroll_messages AS p ON p.id = m.parent_pk
     WHERE m.transcript_pk = :transcript"""
-_FIND = f"{_READ} AND m.message_id = :message_id"
+
+
+def _described(statement: str, columns: int) -> sa.TextualSelect:
+    """A statement with a result of so many columns, which SQLAlchemy then describes once and not at each execution."""
+    return sa.text(statement).columns(*(sa.column(f"c{place}") for place in range(columns)))
+
+
+def _messages(statement: str) -> sa.TextualSelect:
+    return _described(statement, len(mapping.MESSAGE_COLUMNS) + 1)
+
+
+_FIND = _messages(f"{_READ} AND m.message_id = :message_id")
 # One JSON parameter: an IN list would meet SQLite's limit on the number of variables.
-_KNOWN = f"{_READ} AND m.message_id IN (SELECT value FROM json_each(:message_ids))"
+_KNOWN = _messages(f"{_READ} AND m.message_id IN (SELECT value FROM json_each(:message_ids))")
+_DEPTH = mapping.MESSAGE_COLUMNS.index("depth")
 _MANY = 50
 _GREATEST_ID = "SELECT max(message_id) FROM backscroll_messages WHERE transcript_pk = ?"
 _SHOWN = "SELECT shown FROM backscroll_messages WHERE transcript_pk = ? AND active = 1 AND depth = ?"
@@ -35,21 +50,70 @@ _RESET = f"""SELECT {", ".join(f"r.{name}" for name in mapping.RESET_COLUMNS)}, 
     FROM backscroll_resets AS r LEFT JOIN backscroll_messages AS a ON a.id = r.after_pk
     LEFT JOIN backscroll_messages AS k ON k.id = r.first_kept_pk"""
 RESET_WITH_KEY = f"{_RESET} WHERE r.id = ?"
-_ON_LINE = "WHERE r.transcript_pk = ? AND r.active = 1"
-_RESET_BEFORE = f"{_RESET} {_ON_LINE} AND r.depth < ? ORDER BY r.depth DESC, r.id DESC LIMIT 1"
-_RESET_BEHIND = f"{_RESET} {_ON_LINE} AND r.depth >= ? ORDER BY r.depth, r.id LIMIT 1"
+
+
+@lru_cache(64)
+def _position(condition: str, *, current: bool, anchored: bool) -> sa.TextualSelect:
+    """Where to read a transcript of the session `wanted`, if the condition holds for the session `s`.
+
+    With `anchored` also the message `anchor` of its active path, the last reset before it and the first one behind.
+    """
+    columns = """s.id, s.agent_pk, s.incognito, t.id, t.session_id, h.depth, h.shown,
+        r.depth, r.first_kept_depth, r.kept, r.shown"""
+    joins = """backscroll_sessions AS s JOIN backscroll_transcripts AS t ON t.session_pk = s.id
+        JOIN backscroll_branches AS b ON b.transcript_pk = t.id AND b.active = 1
+        LEFT JOIN backscroll_messages AS h ON h.id = b.head_pk LEFT JOIN backscroll_resets AS r ON r.id = b.reset_pk"""
+    if anchored:
+        columns += ", a.depth, a.shown, a.role, p.depth, p.shown, c.depth, c.shown"
+        joins += f"""
+        LEFT JOIN backscroll_messages AS a ON a.transcript_pk = t.id AND a.message_id = :anchor AND a.active = 1
+        LEFT JOIN backscroll_resets AS p ON p.id = ({_NEIGHBOUR} AND n.depth < a.depth
+            ORDER BY n.depth DESC, n.id DESC LIMIT 1)
+        LEFT JOIN backscroll_resets AS c ON c.id = ({_NEIGHBOUR} AND n.depth >= a.depth
+            ORDER BY n.depth, n.id LIMIT 1)"""
+    which = "t.is_current = 1" if current else "t.session_id = :session_id"
+    statement = f"SELECT {columns} FROM {joins} WHERE s.session_key = :wanted AND {which} AND {condition}"
+    return _described(statement, columns.count(",") + 1)
+
+
+_NEIGHBOUR = "SELECT n.id FROM backscroll_resets AS n WHERE n.transcript_pk = t.id AND n.active = 1"
+
+
+class _Boundary(NamedTuple):
+    """A reset as far as it bounds what is read."""
+
+    depth: int
+    first_kept_depth: int | None = None
+    kept: int = 0
 
 
 @cache
-def _window(*, roles: frozenset[Role], kept: bool, newest_first: bool) -> str:
+def _window(*, roles: frozenset[Role], kept: bool, newest_first: bool) -> sa.TextualSelect:
     """A range of the active path; with `kept`, only what was spoken up to the depth of that name."""
-    conditions = ["m.active = 1 AND m.depth >= :low AND m.depth <= :high"]
+    order = "m.depth DESC" if newest_first else "m.depth"
+    span = _span(":low", ":high", roles=roles, kept=kept)
+    return _messages(f"{span} ORDER BY {order} LIMIT :limit OFFSET :offset")
+
+
+@cache
+def _around(*, roles: frozenset[Role], kept: bool) -> sa.TextualSelect:
+    """So many messages on each side of a depth; the one at the depth itself comes first among the older ones."""
+    newer = _span(":depth + 1", ":high", roles=roles, kept=kept)
+    older = _span(":low", ":depth", roles=roles, kept=kept)
+    return _messages(
+        f"""SELECT * FROM ({newer} ORDER BY m.depth LIMIT :newer)
+            UNION ALL SELECT * FROM ({older} ORDER BY m.depth DESC LIMIT :older)"""
+    )
+
+
+def _span(low: str, high: str, *, roles: frozenset[Role], kept: bool) -> str:
+    # One bound on each side: SQLite scans from the first that it is given, not from the tighter one.
+    conditions = [f"m.active = 1 AND m.depth >= {low} AND m.depth <= {high}"]
     if kept:
         conditions.append(f"(m.depth > :kept OR {_one_of(SPOKEN)})")
     if len(roles) < len(Role):
         conditions.append(_one_of(roles))
-    order = "m.depth DESC" if newest_first else "m.depth"
-    return f"{_READ} AND {' AND '.join(conditions)} ORDER BY {order} LIMIT :limit OFFSET :offset"
+    return f"{_READ} AND {' AND '.join(conditions)}"
 
 
 def _one_of(roles: frozenset[Role]) -> str:
@@ -100,11 +164,43 @@ class PathReads:
         found = self._messages(_KNOWN, session_id, message_ids=json_text(list(message_ids)))
         return {one.message_id: one for one in found}
 
-    def interval_resets(self, session_id: str, depth: int) -> tuple[Reset | None, Reset | None]:
-        """On the active path: the last reset before the message at `depth` and the first one behind it."""
-        place = self._place(session_id).pk
-        before = self._reset(_RESET_BEFORE, (place, depth), session_id)
-        return before, self._reset(_RESET_BEHIND, (place, depth), session_id)
+    def position(
+        self, session_key: str, session_id: str | None, message_id: str | None, scope: Scope
+    ) -> Position | None:
+        """Where to read that transcript of the session (None: the current one), if it is in `scope`."""
+        connection = self._transaction.connection
+        allowed = scope_sql(connection, scope)
+        statement = _position(allowed.condition, current=session_id is None, anchored=message_id is not None)
+        params = allowed.params | {"wanted": session_key, "session_id": session_id, "anchor": message_id}
+        row = connection.execute(statement, params).first()
+        if row is None:
+            return None
+        session, agent, incognito, pk, session_id, head_depth, head_shown, depth, first_kept, kept, shown, *around = row
+        self._places[session_id] = Place(pk, None if incognito else scope_tokens(session, agent))
+        self._note(session_id, head_depth, head_shown)
+        self._note(session_id, depth, shown)
+        latest = None if depth is None else _Boundary(depth, first_kept, kept)
+        anchor = previous = closing = None
+        if around:
+            at, at_shown, role, before, before_shown, behind, behind_shown = around
+            self._note(session_id, at, at_shown)
+            self._note(session_id, before, before_shown)
+            self._note(session_id, behind, behind_shown)
+            anchor = None if at is None else Anchor(at, Role(role))
+            previous = None if before is None else _Boundary(before)
+            closing = None if behind is None else _Boundary(behind)
+        return Position(
+            session_id=session_id,
+            head_depth=head_depth or 0,
+            latest=latest,
+            anchor=anchor,
+            previous=previous,
+            closing=closing,
+        )
+
+    def _note(self, session_id: str, depth: int | None, shown: int | None) -> None:
+        if depth is not None and shown is not None:
+            self._shown[session_id, depth] = shown
 
     def _reset(self, statement: str, params: tuple[int, ...], session_id: str) -> Reset | None:
         row = self._transaction.connection.exec_driver_sql(statement, params).first()
@@ -128,10 +224,36 @@ class PathReads:
         )
         return found[::-1]
 
-    def newer(self, session_id: str, stretch: Stretch, after: int, limit: int, *, tools: bool) -> list[Message]:
-        """The first `limit` messages of the stretch above the depth `after`; oldest first."""
-        low = max(stretch.first, after + 1)
-        return self._range(session_id, stretch, low, stretch.last, limit, roles=_ALL if tools else _NO_TOOLS)
+    def around(
+        self, session_id: str, stretch: Stretch, anchor: Anchor, limit: int, *, tools: bool
+    ) -> tuple[list[Message], bool]:
+        """Up to `limit` messages of the stretch around the anchor, oldest first, and whether older ones precede."""
+        depth = anchor.depth
+        if depth > stretch.kept_until:
+            # Counted before, so that no message is read in vain.
+            there = self.count(session_id, replace(stretch, last=depth), tools=tools)
+            behind = self.count(session_id, Stretch(depth + 1, stretch.last), tools=tools)
+            most_older, most_newer = window(limit, there - (tools or anchor.role is not Role.TOOL), behind)
+        else:
+            most_older = most_newer = limit
+        statement = _around(roles=_ALL if tools else _NO_TOOLS, kept=stretch.kept_until >= stretch.first)
+        params = {
+            "transcript": self._place(session_id).pk,
+            "low": stretch.first,
+            "depth": depth,
+            "high": stretch.last,
+            "kept": stretch.kept_until,
+            "newer": most_newer,
+            # With the anchor, and one more, which tells whether any precede.
+            "older": most_older + 2,
+        }
+        rows = self._transaction.connection.execute(statement, params).all()
+        older = [row for row in rows if row[_DEPTH] < depth]
+        newer = [row for row in rows if row[_DEPTH] > depth]
+        older_taken, newer_taken = window(limit, len(older), len(newer))
+        middle = (row for row in rows if row[_DEPTH] == depth)
+        shown = (*reversed(older[:older_taken]), *middle, *newer[:newer_taken])
+        return [mapping.message(row, session_id) for row in shown], len(older) > older_taken
 
     def count(self, session_id: str, stretch: Stretch, *, tools: bool) -> int:
         """How many messages the stretch holds: a difference of counters, whatever its length."""
@@ -161,15 +283,14 @@ class PathReads:
         newest_first: bool = False,
         offset: int = 0,
     ) -> list[Message]:
-        # One bound on each side: SQLite scans from the first that it is given, not from the tighter one.
         kept = stretch.kept_until >= low
         more = {"kept": stretch.kept_until} if kept else {}
         statement = _window(roles=roles, kept=kept, newest_first=newest_first)
         return self._messages(statement, session_id, low=low, high=high, limit=limit, offset=offset, **more)
 
-    def _messages(self, statement: str, session_id: str, **params: object) -> list[Message]:
+    def _messages(self, statement: sa.TextualSelect, session_id: str, **params: object) -> list[Message]:
         params["transcript"] = self._place(session_id).pk
-        rows = self._transaction.connection.exec_driver_sql(statement, params).all()
+        rows = self._transaction.connection.execute(statement, params).all()
         return [mapping.message(row, session_id) for row in rows]
 
     def _place(self, session_id: str) -> Place:

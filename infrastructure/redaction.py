@@ -14,20 +14,20 @@ from collections.abc import Iterator, Sequence
 from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.redaction import Span, merged
 from backscroll.infrastructure.secret_names import named_secrets
-from backscroll.infrastructure.secret_patterns import PRIVATE_KEY_BEGINS, PRIVATE_KEY_ENDS, RULES
+from backscroll.infrastructure.secret_patterns import LEAST, PRIVATE_KEY_BEGINS, PRIVATE_KEY_ENDS, RULES
 from backscroll.infrastructure.secret_values import LOOK, is_reference
 
 _BODY = re.compile(r"[A-Za-z0-9+/]{32}")
 _QUOTE = re.compile(r"\\{0,7}[\"'`]")
 
-# Two thirds of the forms begin with letters and one of these signs. They are tried only in a text that has such a sign
-# with a long run behind it, and in the run a digit or as many letters as no word has: every such secret has that.
+# Two thirds of the forms begin with letters and one of these signs. They are tried only for a long word that has such a
+# sign with a long run behind it, and in the run a digit or as many letters as no word has: every such secret has that.
 _MARKS = "_-"
 _RUN = re.compile(r"[_-][A-Za-z0-9_+/=%.~$-]{16,}+")
 _SIGN = re.compile(r"[0-9]|[A-Za-z]{16}")
-_MARKED = [rule for rule in RULES if not rule.lead and any(mark in rule.gate for mark in _MARKS)]
-_OTHERS = [rule for rule in RULES if rule not in _MARKED]
-_ALL = [*_MARKED, *_OTHERS]
+_SHORT = [rule for rule in RULES if rule.least < LEAST]
+_LONG = [rule for rule in RULES if rule not in _SHORT]
+_UNMARKED = [rule for rule in _LONG if rule.lead or not any(mark in rule.gate for mark in _MARKS)]
 
 
 class NoRedactor:
@@ -55,7 +55,9 @@ class PatternRedactor:
 
     def secrets(self, text: str) -> Sequence[Span]:
         """The places of the secrets in `text`, in order and apart from each other; in time linear in its length."""
-        found = [*_private_keys(text), *_forms(text), *named_secrets(text)]
+        found = [*_forms(text), *named_secrets(text)]
+        if "PRIVATE" in text:
+            found += _private_keys(text)
         for pattern in self._extra:
             group = "secret" if "secret" in pattern.groupindex else 0
             # A group that took no part in the match names no place: then the whole match is the secret.
@@ -73,10 +75,15 @@ def _compiled(pattern: object) -> re.Pattern[str]:
 
 
 def _forms(text: str) -> Iterator[Span]:
-    marked = any(_SIGN.search(text, run.start(), run.end()) for run in _RUN.finditer(text))
-    for rule in _ALL if marked else _OTHERS:
-        if rule.gate not in text:
-            continue
+    rules = [rule for rule in _SHORT if rule.gate in text]
+    # Most words are shorter than any secret, and most texts hold no others.
+    words = text.split()
+    longest = max(map(len, words), default=0)
+    if longest >= LEAST:
+        long = " " + " ".join([word for word in words if len(word) >= LEAST])
+        marked = any(_SIGN.search(long, run.start(), run.end()) for run in _RUN.finditer(long))
+        rules += [rule for rule in (_LONG if marked else _UNMARKED) if rule.gate in long and rule.least <= longest]
+    for rule in rules:
         for match in rule.pattern.finditer(text):
             start, end = match.span(match.lastindex or 0)
             start -= rule.lead
@@ -85,8 +92,6 @@ def _forms(text: str) -> Iterator[Span]:
 
 
 def _private_keys(text: str) -> Iterator[Span]:
-    if "PRIVATE" not in text:
-        return
     done = at = 0
     while begin := PRIVATE_KEY_BEGINS.search(text, at):
         at = begin.end()

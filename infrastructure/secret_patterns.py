@@ -22,14 +22,22 @@ _STOP = "(?![A-Za-z0-9_]|-(?!----))"
 """No further word character; a private key may follow."""
 
 
+LEAST = 19
+"""The shortest secret that can be told by its form, in characters without a space; but for the password in a URL."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One form of secret: the pattern's first group if it has one, else its match and `lead` characters before it."""
+    """One form of secret: the pattern's first group if it has one, else its match and `lead` characters before it.
+
+    Together they are at least `least` characters without a space between them.
+    """
 
     kind: str
     gate: str
     pattern: re.Pattern[str]
     lead: int = 0
+    least: int = LEAST
 
 
 def _boundary(literal: str, barred: str = _WORD) -> str:
@@ -58,8 +66,8 @@ def _prefixed(kind: str, prefixes: str, body: str, barred: str = _WORD) -> Itera
         yield Rule(kind, prefix, re.compile(literal + _boundary(literal, barred) + body))
 
 
-def _form(kind: str, gate: str, pattern: str, lead: int = 0) -> Iterator[Rule]:
-    yield Rule(kind, gate, re.compile(pattern), lead)
+def _form(kind: str, gate: str, pattern: str, lead: int = 0, least: int = LEAST) -> Iterator[Rule]:
+    yield Rule(kind, gate, re.compile(pattern), lead, least)
 
 
 _UUID = "-".join(f"[{_HEX}]{{{length}}}" for length in (8, 4, 4, 4, 12)) + _STOP
@@ -158,7 +166,9 @@ def _messages_and_money() -> Iterator[Rule]:
     yield from _form("discord-webhook", "/webhooks/", rf"/webhooks/[0-9]{{15,22}}/({_run(_WORD, 32, digit=False)})")
     yield from _form("teams-webhook", "/IncomingWebhook/", rf"/IncomingWebhook/([{_WORD}/]{{32,}}+)")
     # The first part is a number written in digits, in base64: it begins with one of these letters.
-    yield from _form("discord", ".", rf"[MNO](?<![{_WORD}].)[{_WORD}]{{22,28}}\.[{_WORD}]{{6}}\.[{_WORD}]{{27,}}+")
+    yield from _form(
+        "discord", ".", rf"[MNO](?<![{_WORD}].)[{_WORD}]{{22,28}}\.[{_WORD}]{{6}}\.[{_WORD}]{{27,}}+", least=58
+    )
     bot = rf"[0-9](?:(?<![{_WORD}].)|(?<=bot.)|(?<=\\n.))[0-9]{{7,10}}"
     yield from _form("telegram", ":AA", rf"{bot}:AA[{_WORD}]{{32,33}}{_STOP}")
     yield from _prefixed("sendgrid", "SG.", rf"[{_WORD}]{{16,}}+\.[{_WORD}]{{16,}}+")
@@ -194,8 +204,8 @@ def _signed_and_urls() -> Iterator[Rule]:
     plain = rf"{name}([^\s/\"'<>`\\]+){ended}"
     server = r"(?<=[a-z][a-z]://)(?<!https://)(?<!http://)(?<!docker://)(?<!oci://)"
     slashed = rf"{server}{name}([^\s\"'<>`\\@]{{1,100}}){ended}"
-    yield from _form("url", "://", rf"://(?:{plain}|{slashed})")
-    yield from _form("url", ":\\/\\/", rf":\\/\\/{plain}")
+    yield from _form("url", "://", rf"://(?:{plain}|{slashed})", least=0)
+    yield from _form("url", ":\\/\\/", rf":\\/\\/{plain}", least=0)
 
 
 RULES: tuple[Rule, ...] = (

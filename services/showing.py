@@ -1,6 +1,5 @@
 """How messages are shown: secrets masked before anything is cut, every length bounded, what was cut flagged."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -18,14 +17,10 @@ from backscroll.domain.parts import (
 )
 from backscroll.domain.ports import Redactor
 from backscroll.domain.redaction import masked
-from backscroll.domain.results import HistoryMessage, to_json
+from backscroll.domain.results import HistoryMessage
+from backscroll.domain.sizes import json_size
 
 Shown = TypeVar("Shown")
-
-
-def json_bytes(value: object) -> int:
-    """The size of a result as UTF-8 JSON, in bytes."""
-    return len(json.dumps(to_json(value), ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 class Presenter:
@@ -38,22 +33,22 @@ class Presenter:
 
     def show(self, message: Message) -> HistoryMessage:
         """The message, masked, with at most `message_chars` characters of text and as many of everything else."""
-        room = {True: self._message_chars, False: self._message_chars}
+        rooms = {True: self._message_chars, False: self._message_chars}
         parts: list[Part] = []
         truncated = False
         for part in message.parts:
-            spoken = isinstance(part, TextPart)
-            shown, used, whole = self._part(part, room[spoken])
-            room[spoken] -= used
+            spoken = type(part) is TextPart
+            shown, used, whole = self._part(part, rooms[spoken])
+            rooms[spoken] -= used
             truncated |= not whole
             if shown is not None:
                 parts.append(shown)
-        text = text_of(parts)
+        kept = tuple(parts)
         return HistoryMessage(
             message_id=message.message_id,
             role=message.role,
-            text=cut(text, self._message_chars),
-            parts=tuple(parts),
+            text=cut(text_of(kept), self._message_chars),
+            parts=kept,
             timestamp=message.created_at,
             truncated=truncated,
         )
@@ -72,7 +67,7 @@ class Presenter:
             case TextPart() | ReasoningPart() | ToolResultPart():
                 text = self.mask(part.text)
                 short = cut(text, room)
-                return replace(part, text=short), len(short), short == text
+                return part if short is part.text else replace(part, text=short), len(short), short == text
             case ToolCallPart():
                 arguments = self.mask(part.arguments)
                 short = cut(arguments, room)
@@ -86,14 +81,22 @@ class Presenter:
 
 
 def fitting(
-    items: Sequence[Shown], most_bytes: int, frame: int, keep: int, shorten: Callable[[Shown], Shown]
+    items: Sequence[Shown],
+    most_bytes: int,
+    frame: int,
+    keep: int,
+    shorten: Callable[[Shown], Shown],
+    at_most: Callable[[Shown], int] = json_size,
 ) -> tuple[list[Shown], int]:
     """As many of the `items` around the one at `keep` as fit into `most_bytes` of JSON, of which `frame` are taken.
 
-    Returns them and how many were dropped before the first one left. The one to keep is shortened if need be.
+    Returns them and how many were dropped before the first one left. The one to keep is shortened if need be. If they
+    fit by `at_most`, which says of each how large it is at most, their sizes are not looked at.
     """
     separator = 2
-    sizes = [json_bytes(item) + separator for item in items]
+    if frame + sum([at_most(item) + separator for item in items]) <= most_bytes:
+        return list(items), 0
+    sizes = [json_size(item) + separator for item in items]
     first, last = 0, len(items)
     total = frame + sum(sizes)
     while total > most_bytes and last - first > 1:
@@ -108,7 +111,7 @@ def fitting(
         shorter = shorten(kept[0])
         if shorter == kept[0]:
             break
-        total += json_bytes(shorter) - json_bytes(kept[0])
+        total += json_size(shorter) - json_size(kept[0])
         kept = [shorter]
     return kept, first
 

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -27,8 +28,8 @@ from backscroll import (
     ToolResultPart,
     Transcript,
 )
-from backscroll.domain.paths import Stretch
-from backscroll.domain.ports import SearchRequest, Store
+from backscroll.domain.paths import Anchor, Stretch, window
+from backscroll.domain.ports import SearchRequest, Store, UnitOfWork
 from backscroll.domain.query import Match, Order, Query
 from backscroll.domain.visibility import Scope, Tree
 from backscroll.infrastructure.engine import create_engine
@@ -337,14 +338,42 @@ def test_activating_a_branch_moves_the_path_and_its_resets(store, session):
         line = unit.messages.line(session_id)
         assert (line.branch.head, line.reset) == ("m1", None)
         assert not unit.messages.find(session_id, "m3").active
-        assert unit.messages.interval_resets(session_id, 1) == (None, None)
+        assert resets_around(unit, session, "m1") == (None, None)
         unit.messages.activate(whole)
         line = unit.messages.line(session_id)
         assert (line.branch.head, line.reset) == ("m3", reset)
-        assert unit.messages.interval_resets(session_id, 1) == (None, reset)
-        assert unit.messages.interval_resets(session_id, 3) == (reset, None)
+        assert resets_around(unit, session, "m1") == (None, 2)
+        assert resets_around(unit, session, "m3") == (2, None)
         unit.commit()
     assert path(store, session_id) == ["m1", "m2", "m3"]
+
+
+def resets_around(unit: UnitOfWork, session: Session, message_id: str) -> tuple[int | None, int | None]:
+    """The depths of the resets before and behind a message."""
+    position = unit.messages.position(session.session_key, None, message_id, EVERYTHING)
+    assert position is not None
+    return tuple(one and one.depth for one in (position.previous, position.closing))
+
+
+def test_a_position_is_that_of_a_visible_transcript_and_an_active_message(store, session):
+    extended(store, session.session_id, *named("m1", "m2"))
+    own, other = Scope(own_key=session.session_key), Scope(own_key="agent:main:other")
+    with store.writing() as unit:
+        reset = unit.messages.add_reset(ResetFactory.build(session_id=session.session_id, first_kept="m2"))
+        unit.messages.extend(unit.messages.line(session.session_id).branch, named("m3"))
+        unit.messages.activate(unit.messages.branch_ending_at(session.session_id, "m2"))
+        for session_id in (None, session.session_id):
+            at = partial(unit.messages.position, session.session_key, session_id)
+            found = at("m1", own)
+            assert (found.session_id, found.head_depth, found.anchor) == (session.session_id, 2, Anchor(1, Role.USER))
+            assert found.latest.depth == reset.depth == 2
+            assert (found.latest.first_kept_depth, found.latest.kept) == (2, 1)
+            assert found.stretch() == Stretch(1, 2)
+            assert at("m2", own).stretch() == at(None, own).stretch() == Stretch(2, 2, kept_until=2, kept=1)
+            assert at("m3", own).anchor is None
+            assert at("never", own).anchor is None
+            assert at("m1", other) is None
+        assert unit.messages.position(session.session_key, "never", "m1", own) is None
 
 
 @settings(max_examples=20)
@@ -440,8 +469,15 @@ def test_ranges_of_a_stretch_are_those_of_a_list(store, roles, first, length, ke
             unit.messages.older(session_id, stretch, place, limit, tools=tools, offset=offset)
             == older[max(end - limit, 0) : end]
         )
-        newer = [one for one in shown if one.depth > place]
-        assert unit.messages.newer(session_id, stretch, place, limit, tools=tools) == newer[:limit]
+        for anchor in held:
+            older, newer = (
+                [one for one in shown if one.depth < anchor.depth],
+                [one for one in shown if one.depth > anchor.depth],
+            )
+            taken, behind = window(limit, len(older), len(newer))
+            page = [*older[len(older) - taken :], *(one for one in shown if one == anchor), *newer[:behind]]
+            found = unit.messages.around(session_id, stretch, Anchor(anchor.depth, anchor.role), limit, tools=tools)
+            assert found == (page, len(older) > taken)
         assert unit.messages.count(session_id, stretch, tools=tools) == len(shown)
         nth = unit.messages.nth_spoken(session_id, stretch, limit)
         assert nth == (spoken[max(len(spoken) - limit, 0)] if spoken else None)

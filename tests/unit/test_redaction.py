@@ -368,6 +368,14 @@ def test_every_form_begins_with_its_gate() -> None:
                 assert rule.gate in match[0], rule.kind
 
 
+def test_every_form_is_as_long_as_it_says_without_a_space() -> None:
+    for rule in secret_patterns.RULES:
+        assert parser.parse(rule.pattern.pattern).getwidth()[0] + rule.lead >= rule.least, rule.kind
+        for sample in SAMPLES:
+            for match in rule.pattern.finditer(sample.text):
+                assert not rule.least or max(map(len, match[0].split())) + rule.lead >= rule.least, rule.kind
+
+
 @pytest.mark.parametrize(
     "unit",
     [

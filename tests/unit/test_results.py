@@ -1,7 +1,7 @@
 """Every answer has a plain JSON form that UTF-8 can hold."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 from types import MappingProxyType
 
@@ -24,6 +24,7 @@ from backscroll.domain.results import (
     SessionSummary,
     to_json,
 )
+from backscroll.domain.sizes import json_size, size_at_most
 from backscroll.domain.text import storable
 from tests.factories import EPOCH, SessionFactory
 from tests.unit.hostile import any_strings
@@ -111,6 +112,18 @@ def test_a_result_becomes_plain_data_that_json_gives_back(result: object) -> Non
     data = to_json(result)
     assert types_in(data) <= PLAIN
     assert json.loads(json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8")) == data
+
+
+@given(RESULTS)
+def test_the_size_of_a_result_is_that_of_its_json(result: object) -> None:
+    assert json_size(result) == len(json.dumps(to_json(result), ensure_ascii=False).encode("utf-8"))
+
+
+@given(MESSAGES, TEXT, st.booleans())
+def test_no_message_is_larger_than_it_is_at_most(message: HistoryMessage, text: str, alone: bool) -> None:
+    if alone:
+        message = replace(message, text=text, parts=(TextPart(text),))
+    assert json_size(message) <= size_at_most(message) <= json_size(message) + 100
 
 
 @given(RESULTS)
