@@ -318,7 +318,7 @@ def test_matches_up_to_the_bound_are_ranked_as_fts5_ranks_them(open_store, opera
     for asked in (*several, "flint chert"):
         phrases = Query.parse(asked, Match(match), 4_096)
         with scroll._searching._stores.of(KEY).reading() as unit:
-            right = unit._session.connection().exec_driver_sql(
+            right = unit._transaction.connection.exec_driver_sql(
                 f"SELECT m.message_id FROM {fts.INDEX} AS i JOIN backscroll_messages AS m ON m.id = i.rowid"
                 f" WHERE {fts.INDEX} MATCH ? ORDER BY i.rank, m.created_at DESC, m.id DESC LIMIT 10",
                 (fts.match_expression(phrases),),
@@ -669,7 +669,7 @@ def test_the_sql_of_a_scope_is_the_rule_itself(module_store, stored, policy, req
     with module_store.writing() as unit:
         for one in stored:
             unit.sessions.add(one, branch_id=f"branch{next(PLACES)}")
-        connection = unit.sessions._session.connection()
+        connection = unit.sessions._transaction.connection
         allowed = scope_sql(connection, scope)
         rows = connection.execute(
             sa.text(f"SELECT s.session_key FROM backscroll_sessions AS s WHERE {allowed.condition}"), allowed.params
