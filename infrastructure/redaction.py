@@ -55,14 +55,15 @@ class PatternRedactor:
 
     def secrets(self, text: str) -> Sequence[Span]:
         """The places of the secrets in `text`, in order and apart from each other; in time linear in its length."""
-        found = [*_forms(text), *named_secrets(text)]
+        found = _forms(text)
+        found += named_secrets(text)
         if "PRIVATE" in text:
             found += _private_keys(text)
         for pattern in self._extra:
             group = "secret" if "secret" in pattern.groupindex else 0
             # A group that took no part in the match names no place: then the whole match is the secret.
             found += (match.span(group if match[group] is not None else 0) for match in pattern.finditer(text))
-        return merged(found)
+        return merged(found) if found else found
 
 
 def _compiled(pattern: object) -> re.Pattern[str]:
@@ -74,7 +75,7 @@ def _compiled(pattern: object) -> re.Pattern[str]:
         raise InvalidRequest(f"the extra pattern {pattern!r} is no regular expression: {error}") from error
 
 
-def _forms(text: str) -> Iterator[Span]:
+def _forms(text: str) -> list[Span]:
     rules = [rule for rule in _SHORT if rule.gate in text]
     # Most words are shorter than any secret, and most texts hold no others.
     words = text.split()
@@ -83,12 +84,14 @@ def _forms(text: str) -> Iterator[Span]:
         long = " " + " ".join([word for word in words if len(word) >= LEAST])
         marked = any(_SIGN.search(long, run.start(), run.end()) for run in _RUN.finditer(long))
         rules += [rule for rule in (_LONG if marked else _UNMARKED) if rule.gate in long and rule.least <= longest]
+    found: list[Span] = []
     for rule in rules:
         for match in rule.pattern.finditer(text):
             start, end = match.span(match.lastindex or 0)
             start -= rule.lead
             if not is_reference(text[start : min(end, start + LOOK)]):
-                yield start, end
+                found.append((start, end))
+    return found
 
 
 def _private_keys(text: str) -> Iterator[Span]:

@@ -108,24 +108,26 @@ _ELEMENT_NAME = re.compile(r"<[\w:.-]*\Z")
 _LOGIN = re.compile(r"://[\w.%+-]*\Z")
 
 
-def named_secrets(text: str) -> Iterator[Span]:
+def named_secrets(text: str) -> list[Span]:
     """The places of the values beside names that mean a secret."""
     lowered = _lower(text)
     wide = not lowered.isascii() and _holds(lowered, _WIDE_GATES)
+    found: list[Span] = []
     if not wide and not _holds(lowered, _ANY_GATES):
-        return
+        return found
     if _holds(lowered, _GATES):
-        yield from _assigned(text, lowered, _HEAD)
+        found += _assigned(text, lowered, _HEAD)
     if wide or _holds(lowered, _FOREIGN_GATES):
-        yield from _assigned(text, lowered, _FOREIGN_HEAD)
+        found += _assigned(text, lowered, _FOREIGN_HEAD)
     if _holds(lowered, _CLIENT_GATES):
-        yield from _flags(text, lowered, _CLIENT)
+        found += _flags(text, lowered, _CLIENT)
     if _holds(lowered, _FLAG_GATES):
-        yield from _flags(text, lowered, _FLAG)
+        found += _flags(text, lowered, _FLAG)
     if "authorization" in lowered:
-        yield from _headers(text, lowered, _HEADER)
+        found += _headers(text, lowered, _HEADER)
     if _holds(lowered, _SCHEME_GATES):
-        yield from _headers(text, lowered, _SCHEME)
+        found += _headers(text, lowered, _SCHEME)
+    return found
 
 
 def _holds(text: str, gates: tuple[str, ...]) -> bool:

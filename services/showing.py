@@ -55,7 +55,10 @@ class Presenter:
 
     def mask(self, text: str) -> str:
         """`text` with its secrets masked."""
-        result = masked(text, self._redactor.secrets(text))
+        secrets = self._redactor.secrets(text)
+        if not secrets:
+            return text
+        result = masked(text, secrets)
         self.redacted |= result.changed
         return result.text
 
@@ -69,9 +72,10 @@ class Presenter:
                 short = cut(text, room)
                 return part if short is part.text else replace(part, text=short), len(short), short == text
             case ToolCallPart():
-                arguments = self.mask(part.arguments)
+                arguments, name = self.mask(part.arguments), self.mask(part.name)
                 short = cut(arguments, room)
-                return replace(part, arguments=short, name=self.mask(part.name)), len(short), short == arguments
+                same = short is part.arguments and name is part.name
+                return part if same else replace(part, arguments=short, name=name), len(short), short == arguments
             case AttachmentPart():
                 # A data: URI is binary data, not text to be read for secrets, and of no use when it is cut.
                 uri = part.uri if part.uri is None or part.uri.startswith("data:") else self.mask(part.uri)
