@@ -10,7 +10,9 @@ more of it is read before it is known to be one, and then the search goes on beh
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from backscroll.domain.redaction import Span
 from backscroll.infrastructure.secret_values import LOOK, Place, is_random, is_reference, is_secret
@@ -20,6 +22,7 @@ _FOREIGN = (
     r"kennwort|contrase[ñn]a|senha|mot[ _-]?de[ _-]?passe|wachtwoord|has[lł]o|lösenord|şifre|parola|пароль|密[码碼]"
     r"|口令|パスワード|비밀번호"
 )
+# Each way to write a name begins with one of these.
 _GATES = ("pass", "pw", "token", "secret", "key", "auth", "credential", "identified by")
 _FOREIGN_GATES = ("kennwort", "contrase", "senha", "passe", "wachtwoord", "haslo", "parola")
 _WIDE_GATES = ("hasło", "lösenord", "şifre", "пароль", "密", "口令", "パスワード", "비밀번호")
@@ -116,9 +119,9 @@ def named_secrets(text: str) -> list[Span]:
     if not wide and not _holds(lowered, _ANY_GATES):
         return found
     if _holds(lowered, _GATES):
-        found += _assigned(text, lowered, _HEAD)
+        found += _assigned(text, lowered, _heads(lowered))
     if wide or _holds(lowered, _FOREIGN_GATES):
-        found += _assigned(text, lowered, _FOREIGN_HEAD)
+        found += _assigned(text, lowered, partial(_FOREIGN_HEAD.search, lowered))
     if _holds(lowered, _CLIENT_GATES):
         found += _flags(text, lowered, _CLIENT)
     if _holds(lowered, _FLAG_GATES):
@@ -146,9 +149,29 @@ def _lower(text: str) -> str:
     return lowered
 
 
-def _assigned(text: str, lowered: str, pattern: re.Pattern[str]) -> Iterator[Span]:
+def _heads(lowered: str) -> Callable[[int], re.Match[str] | None]:
+    """What finds the first head at or behind a place: as `_HEAD.search`, but that only the gates are tried."""
+    starts = sorted(start for gate in _GATES for start in _places(lowered, gate))
+
+    def search(at: int) -> re.Match[str] | None:
+        for place in range(bisect_left(starts, at), len(starts)):
+            if head := _HEAD.match(lowered, starts[place]):
+                return head
+        return None
+
+    return search
+
+
+def _places(text: str, gate: str) -> Iterator[int]:
+    at = text.find(gate)
+    while at >= 0:
+        yield at
+        at = text.find(gate, at + 1)
+
+
+def _assigned(text: str, lowered: str, search: Callable[[int], re.Match[str] | None]) -> Iterator[Span]:
     at = 0
-    while head := pattern.search(lowered, at):
+    while head := search(at):
         at, start = head.end("name"), head.end()
         first = text[start : start + 1]
         # Nothing follows, or a sentence in Han or kana does.

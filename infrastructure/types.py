@@ -30,7 +30,7 @@ def micros(value: datetime) -> int:
 
 def from_micros(value: int) -> datetime:
     """The aware time again."""
-    return _EPOCH + timedelta(microseconds=value)
+    return _EPOCH + timedelta(0, 0, value)
 
 
 class Word(sa.types.TypeDecorator[Any]):
