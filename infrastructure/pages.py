@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from backscroll.domain.errors import SessionNotFound
+from backscroll.domain.errors import SessionNotFound, StoreUnavailable
 from backscroll.domain.model import SPOKEN, Message, Reset, Role
 from backscroll.domain.paths import Anchor, Position, Stretch, window
 from backscroll.domain.visibility import Scope
@@ -28,18 +28,9 @@ _READ = f"""SELECT {", ".join(f"m.{name}" for name in mapping.MESSAGE_COLUMNS)},
     WHERE m.transcript_pk = :transcript"""
 
 
-def _described(statement: str, columns: int) -> sa.TextualSelect:
-    """A statement with a result of so many columns, which SQLAlchemy then describes once and not at each execution."""
-    return sa.text(statement).columns(*(sa.column(f"c{place}") for place in range(columns)))
-
-
-def _messages(statement: str) -> sa.TextualSelect:
-    return _described(statement, len(mapping.MESSAGE_COLUMNS) + 1)
-
-
-_FIND = _messages(f"{_READ} AND m.message_id = :message_id")
+_FIND = f"{_READ} AND m.message_id = :message_id"
 # One JSON parameter: an IN list would meet SQLite's limit on the number of variables.
-_KNOWN = _messages(f"{_READ} AND m.message_id IN (SELECT value FROM json_each(:message_ids))")
+_KNOWN = f"{_READ} AND m.message_id IN (SELECT value FROM json_each(:message_ids))"
 _DEPTH = mapping.MESSAGE_COLUMNS.index("depth")
 _MANY = 50
 _GREATEST_ID = "SELECT max(message_id) FROM backscroll_messages WHERE transcript_pk = ?"
@@ -53,7 +44,7 @@ RESET_WITH_KEY = f"{_RESET} WHERE r.id = ?"
 
 
 @lru_cache(64)
-def _position(condition: str, *, current: bool, anchored: bool) -> sa.TextualSelect:
+def _position(condition: str, *, current: bool, anchored: bool) -> str:
     """Where to read a transcript of the session `wanted`, if the condition holds for the session `s`.
 
     With `anchored` also the message `anchor` of its active path, the last reset before it and the first one behind.
@@ -72,8 +63,7 @@ def _position(condition: str, *, current: bool, anchored: bool) -> sa.TextualSel
         LEFT JOIN backscroll_resets AS c ON c.id = ({_NEIGHBOUR} AND n.depth >= a.depth
             ORDER BY n.depth, n.id LIMIT 1)"""
     which = "t.is_current = 1" if current else "t.session_id = :session_id"
-    statement = f"SELECT {columns} FROM {joins} WHERE s.session_key = :wanted AND {which} AND {condition}"
-    return _described(statement, columns.count(",") + 1)
+    return f"SELECT {columns} FROM {joins} WHERE s.session_key = :wanted AND {which} AND {condition}"
 
 
 _NEIGHBOUR = "SELECT n.id FROM backscroll_resets AS n WHERE n.transcript_pk = t.id AND n.active = 1"
@@ -88,22 +78,20 @@ class _Boundary(NamedTuple):
 
 
 @cache
-def _window(*, roles: frozenset[Role], kept: bool, newest_first: bool) -> sa.TextualSelect:
+def _window(*, roles: frozenset[Role], kept: bool, newest_first: bool) -> str:
     """A range of the active path; with `kept`, only what was spoken up to the depth of that name."""
     order = "m.depth DESC" if newest_first else "m.depth"
     span = _span(":low", ":high", roles=roles, kept=kept)
-    return _messages(f"{span} ORDER BY {order} LIMIT :limit OFFSET :offset")
+    return f"{span} ORDER BY {order} LIMIT :limit OFFSET :offset"
 
 
 @cache
-def _around(*, roles: frozenset[Role], kept: bool) -> sa.TextualSelect:
+def _around(*, roles: frozenset[Role], kept: bool) -> str:
     """So many messages on each side of a depth; the one at the depth itself comes first among the older ones."""
     newer = _span(":depth + 1", ":high", roles=roles, kept=kept)
     older = _span(":low", ":depth", roles=roles, kept=kept)
-    return _messages(
-        f"""SELECT * FROM ({newer} ORDER BY m.depth LIMIT :newer)
-            UNION ALL SELECT * FROM ({older} ORDER BY m.depth DESC LIMIT :older)"""
-    )
+    return f"""SELECT * FROM ({newer} ORDER BY m.depth LIMIT :newer)
+        UNION ALL SELECT * FROM ({older} ORDER BY m.depth DESC LIMIT :older)"""
 
 
 def _span(low: str, high: str, *, roles: frozenset[Role], kept: bool) -> str:
@@ -158,7 +146,7 @@ class PathReads:
         place = self._place(session_id)
         if len(message_ids) >= _MANY:
             # Ids mostly grow: one look at the greatest then tells that all of these are new.
-            greatest = self._transaction.connection.exec_driver_sql(_GREATEST_ID, (place.pk,)).scalar()
+            greatest = self._transaction.statements.scalar(_GREATEST_ID, (place.pk,))
             if greatest is None or min(message_ids) > greatest:
                 return {}
         found = self._messages(_KNOWN, session_id, message_ids=json_text(list(message_ids)))
@@ -168,11 +156,10 @@ class PathReads:
         self, session_key: str, session_id: str | None, message_id: str | None, scope: Scope
     ) -> Position | None:
         """Where to read that transcript of the session (None: the current one), if it is in `scope`."""
-        connection = self._transaction.connection
-        allowed = scope_sql(connection, scope)
+        allowed = scope_sql(self._transaction.connection, scope)
         statement = _position(allowed.condition, current=session_id is None, anchored=message_id is not None)
         params = allowed.params | {"wanted": session_key, "session_id": session_id, "anchor": message_id}
-        row = connection.execute(statement, params).first()
+        row = self._transaction.statements.first(statement, params)
         if row is None:
             return None
         session, agent, incognito, pk, session_id, head_depth, head_shown, depth, first_kept, kept, shown, *around = row
@@ -203,7 +190,7 @@ class PathReads:
             self._shown[session_id, depth] = shown
 
     def _reset(self, statement: str, params: tuple[int, ...], session_id: str) -> Reset | None:
-        row = self._transaction.connection.exec_driver_sql(statement, params).first()
+        row = self._transaction.statements.first(statement, params)
         return None if row is None else mapping.reset(row, session_id)
 
     def nth_spoken(self, session_id: str, stretch: Stretch, count: int) -> Message | None:
@@ -247,7 +234,7 @@ class PathReads:
             # With the anchor, and one more, which tells whether any precede.
             "older": most_older + 2,
         }
-        rows = self._transaction.connection.execute(statement, params).all()
+        rows = self._transaction.statements.all(statement, params)
         older = [row for row in rows if row[_DEPTH] < depth]
         newer = [row for row in rows if row[_DEPTH] > depth]
         older_taken, newer_taken = window(limit, len(older), len(newer))
@@ -267,8 +254,10 @@ class PathReads:
             return 0
         place = self._place(session_id)
         if (session_id, depth) not in self._shown:
-            found = self._transaction.connection.exec_driver_sql(_SHOWN, (place.pk, depth))
-            self._shown[session_id, depth] = int(found.scalar_one())
+            found = self._transaction.statements.first(_SHOWN, (place.pk, depth))
+            if found is None:
+                raise StoreUnavailable("the active path of a transcript has a gap: repair() closes it")
+            self._shown[session_id, depth] = found[0]
         return self._shown[session_id, depth]
 
     def _range(
@@ -288,9 +277,9 @@ class PathReads:
         statement = _window(roles=roles, kept=kept, newest_first=newest_first)
         return self._messages(statement, session_id, low=low, high=high, limit=limit, offset=offset, **more)
 
-    def _messages(self, statement: sa.TextualSelect, session_id: str, **params: object) -> list[Message]:
+    def _messages(self, statement: str, session_id: str, **params: object) -> list[Message]:
         params["transcript"] = self._place(session_id).pk
-        rows = self._transaction.connection.execute(statement, params).all()
+        rows = self._transaction.statements.all(statement, params)
         return [mapping.message(row, session_id) for row in rows]
 
     def _place(self, session_id: str) -> Place:

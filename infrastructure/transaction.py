@@ -7,17 +7,19 @@ import sqlalchemy as sa
 
 from backscroll.infrastructure import bridge
 from backscroll.infrastructure.hooks import IndexedSession
+from backscroll.infrastructure.statements import Statements
 
 
 class Transaction:
     """What the repositories of a unit of work share; `commit` ends it for good, and whoever began it undoes the rest.
 
-    Most work needs plain rows alone, and making an `orm.Session` takes longer than reading some: so it is made when
-    something first asks for it.
+    Most work needs plain rows alone (`statements`), and making an `orm.Session` takes longer than reading some: so it
+    is made when something first asks for it.
     """
 
     def __init__(self, connection: sa.Connection, commit: Callable[[], None]) -> None:
         self.connection = connection
+        self.statements = Statements(connection)
         self._commit = commit
         self._session: IndexedSession | None = None
 

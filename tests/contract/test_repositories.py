@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from backscroll import (
     AttachmentPart,
@@ -40,11 +41,11 @@ NUMBERS = count(1)
 EVERYTHING = Scope(own_key=None, everything=True)
 
 
-@pytest.fixture(scope="module", params=["engine", "connection", "agent"])
+@pytest.fixture(scope="module", params=["engine", "listened", "connection", "agent"])
 def store(
     request: pytest.FixtureRequest, empty_store: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
-    """A store for a whole module; each test uses sessions of its own."""
+    """A store for a whole module; each test uses sessions of its own. One has somebody listen to its statements."""
     folder = tmp_path_factory.mktemp("contract")
     path = folder / "store.db"
     shutil.copyfile(empty_store, path)
@@ -53,8 +54,10 @@ def store(
         yield stores.making("agent:main:main", None)
         stores.close()
         return
-    if request.param == "engine":
+    if request.param in ("engine", "listened"):
         engine = create_engine(f"sqlite:///{path}", busy_timeout=5, synchronous="NORMAL")
+        if request.param == "listened":
+            event.listen(engine, "before_cursor_execute", lambda *_: None)
         yield EngineStore(engine, OPTIONS)
     else:
         engine = sa.create_engine(f"sqlite:///{path}")
