@@ -64,23 +64,28 @@ def concurrent(measuring: Measuring, filled: Filled, stores: Stores) -> None:
     row("appends, two processes searching beside it", "/s", lambda rates: rates.writer[2])
     row("appends: one searching beside it / alone", "x", lambda rates: rates.writer[1] / rates.writer[0])
     row("appends: two searching beside it / alone", "x", lambda rates: rates.writer[2] / rates.writer[0], 0.8)
+    row("the same, by the writer's processor time", "x", lambda rates: rates.busy[2] / rates.busy[0])
 
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """A second's searches of one and of two readers; a second's appends of a writer beside none, one and two."""
+    """A second's searches of one and of two readers; a second's appends of a writer beside none, one and two.
+
+    `busy` are the same appends by the seconds that a processor was at work on them.
+    """
 
     readers: list[float]
     writer: list[float]
+    busy: list[float]
 
 
 def _measured(work: _Work, searches: int, appends: int) -> _Rates:
     reader = replace(work, searches=searches)
     beside = replace(work, searches=_MOST_SEARCHES, until_told=True)
     writer = replace(work, appends=appends)
-    return _Rates(
-        [_rate([reader] * count) for count in (1, 2)], [_rate([writer, *[beside] * count]) for count in (0, 1, 2)]
-    )
+    readers = [_rates([reader] * count)[0] for count in (1, 2)]
+    writer, busy = zip(*(_rates([writer, *[beside] * count]) for count in (0, 1, 2)), strict=True)
+    return _Rates(readers, list(writer), list(busy))
 
 
 def _counts(measuring: Measuring, asks: list[Ask]) -> dict[str, int]:
@@ -89,8 +94,8 @@ def _counts(measuring: Measuring, asks: list[Ask]) -> dict[str, int]:
     return {name: max(int(_LONGEST / seconds), 1) * len(asks) for name, seconds in took.items()}
 
 
-def _rate(works: list[_Work]) -> float:
-    """What the processes with a count do in a second, together, from the first one's start to the last one's end."""
+def _rates(works: list[_Work]) -> tuple[float, float]:
+    """What the processes with a count do in a second, together, and in a second of their processors' time."""
     together = _context.Barrier(len(works))
     done = _context.Event()
     started = []
@@ -110,7 +115,8 @@ def _rate(works: list[_Work]) -> float:
         if process.exitcode != 0:
             raise SystemExit(f"a process of {works[0].kind.name} ended with {process.exitcode}")
     count = sum(work.searches + work.appends for work in works if not work.until_told)
-    return count / (max(end for _, end in spans) - min(start for start, _ in spans))
+    elapsed = max(end for _, end, _ in spans) - min(start for start, _, _ in spans)
+    return count / elapsed, count / sum(busy for _, _, busy in spans)
 
 
 def _do(work: _Work, together: Barrier, done: Event, sending: Connection) -> None:
@@ -118,12 +124,12 @@ def _do(work: _Work, together: Barrier, done: Event, sending: Connection) -> Non
     for ask in work.asks:
         driver.search(ask)
     together.wait(timeout=60)
-    start = time.monotonic()
+    start, busy = time.monotonic(), time.process_time()
     for ask in islice(cycle(work.asks), work.searches):
         if work.until_told and done.is_set():
             break
         driver.search(ask)
     for number in range(work.appends):
         driver.append(work.key, "user", f"said by a process beside others, number {number}")
-    sending.send((start, time.monotonic()))
+    sending.send((start, time.monotonic(), time.process_time() - busy))
     driver.close()
