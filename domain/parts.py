@@ -1,6 +1,6 @@
 """What a message is made of, and its plain JSON form.
 
-The JSON form is the one a host may pass in, the one pages print and the one the store keeps.
+The JSON form is the one a host may pass in and the one pages print.
 """
 
 import json

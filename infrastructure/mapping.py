@@ -7,32 +7,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from backscroll.domain.model import Branch, Message, Reset, ResetReason, Role, Session, Transcript
-from backscroll.domain.parts import TEXT_SEPARATOR, Part, TextPart, part_from_dict, part_to_dict
+from backscroll.domain.parts import TextPart
 from backscroll.domain.results import SessionSummary
 from backscroll.infrastructure.hooks import NewMessageRow
+from backscroll.infrastructure.packing import packed, unpacked
 from backscroll.infrastructure.rows import BranchRow, SessionRow
 from backscroll.infrastructure.types import from_micros, json_text, micros
-
-
-def packed(parts: tuple[Part, ...]) -> list[Any] | None:
-    """The parts without the text that `MessageRow.text` holds: None for one text part, else JSON with its lengths."""
-    if len(parts) == 1 and isinstance(parts[0], TextPart):
-        return None
-    return [len(part.text) if isinstance(part, TextPart) else part_to_dict(part) for part in parts]
-
-
-def unpacked(layout: list[Any], text: str) -> tuple[Part, ...]:
-    """The parts again, of a message that is not one text part."""
-    parts: list[Part] = []
-    at = 0
-    for item in layout:
-        if isinstance(item, int):
-            parts.append(TextPart(text[at : at + item]))
-            at += item + len(TEXT_SEPARATOR)
-        else:
-            parts.append(part_from_dict(item))
-    return tuple(parts)
-
 
 MESSAGE_COLUMNS = ("message_id", "depth", "role", "active", "created_at", "text", "parts", "metadata")
 """What a message is made from, beside its parent's id."""

@@ -17,7 +17,9 @@ from backscroll.infrastructure.scopes import scope_sql
 from backscroll.infrastructure.types import micros
 
 # As text: importing many short sessions, the ORM would take longer over these than over all their messages.
-_ADD_AGENT = "INSERT INTO backscroll_agents (agent_id) VALUES (?) ON CONFLICT (agent_id) DO NOTHING"
+# Not by ON CONFLICT, which uses up a key each time.
+_ADD_AGENT = """INSERT INTO backscroll_agents (agent_id) SELECT ?1
+    WHERE NOT EXISTS (SELECT 1 FROM backscroll_agents WHERE agent_id = ?1)"""
 _ADD_SESSION = """INSERT INTO backscroll_sessions
     (session_key, agent_pk, kind, title, spawned_by, owner, incognito, created_at, updated_at, metadata)
     VALUES (?, (SELECT id FROM backscroll_agents WHERE agent_id = ?), ?, ?, ?, ?, ?, ?, ?, ?)"""

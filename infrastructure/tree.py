@@ -10,6 +10,7 @@ from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.heads import BRANCH_ON_PATH, LAST_KEY, HeadReads, Tip
 from backscroll.infrastructure.hooks import OWN_STATEMENT, IndexedSession, NewMessageRow
+from backscroll.infrastructure.packing import packed
 from backscroll.infrastructure.pages import ON_PATH, RESET_ON_PATH
 from backscroll.infrastructure.pending import mark_pending
 from backscroll.infrastructure.rows import (
@@ -59,7 +60,7 @@ class SqlMessages(HeadReads):
         """Stores the changed parts of a message."""
         row = self._message_row(message.session_id, message.message_id)
         row.text = message.text
-        row.parts = mapping.packed(message.parts)
+        row.parts = packed(message.parts)
         self._session.flush()
 
     def branches(self, session_id: str) -> list[Branch]:
