@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from backscroll.domain.model import Branch, Message, Reset, ResetReason, Role, Session, Transcript
+from backscroll.domain.model import Branch, Message, Reset, ResetReason, Role, Session, SessionKind, Transcript
 from backscroll.domain.parts import TextPart
 from backscroll.domain.results import SessionSummary
 from backscroll.infrastructure.hooks import NewMessageRow
@@ -73,11 +73,43 @@ def session(row: SessionRow | sa.Row[*tuple[Any, ...]], agent_id: str, session_i
     )
 
 
-def new_session(one: Session) -> tuple[object, ...]:
-    """A session as it is inserted, with its agent's id, in the forms that the database keeps."""
+SESSION_COLUMNS = (
+    "session_key",
+    "agent_pk",
+    "kind",
+    "title",
+    "spawned_by",
+    "owner",
+    "incognito",
+    "created_at",
+    "updated_at",
+    "metadata",
+)
+
+
+def stored_session(row: Sequence[Any]) -> Session:
+    """The session of a row with the `SESSION_COLUMNS`, its agent's id and its current transcript's, all as kept."""
+    key, _, kind, title, spawned_by, owner, incognito, created_at, updated_at, metadata, agent_id, session_id = row
+    return Session(
+        session_key=key,
+        session_id=session_id,
+        agent_id=agent_id,
+        kind=SessionKind(kind),
+        title=title,
+        spawned_by=spawned_by,
+        owner=owner,
+        incognito=bool(incognito),
+        created_at=from_micros(created_at),
+        updated_at=from_micros(updated_at),
+        metadata=json.loads(metadata),
+    )
+
+
+def new_session(one: Session, agent_pk: int) -> tuple[object, ...]:
+    """A session as it is inserted, in the order of `SESSION_COLUMNS` and the forms that the database keeps."""
     return (
         one.session_key,
-        one.agent_id,
+        agent_pk,
         str(one.kind),
         one.title,
         one.spawned_by,
@@ -124,9 +156,9 @@ def transcript(row: Sequence[Any]) -> Transcript:
     )
 
 
-def new_transcript(one: Transcript) -> tuple[object, ...]:
-    """A transcript as it is inserted, its session's key first, in the forms that the database keeps."""
-    return one.session_key, one.session_id, micros(one.started_at), one.current, one.reason and str(one.reason)
+def new_transcript(one: Transcript, session_pk: int) -> tuple[object, ...]:
+    """A transcript as it is inserted, in the forms that the database keeps."""
+    return session_pk, one.session_id, micros(one.started_at), one.current, one.reason and str(one.reason)
 
 
 def branch(row: BranchRow, session_id: str, head: str | None, depth: int | None) -> Branch:

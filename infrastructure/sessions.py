@@ -17,18 +17,18 @@ from backscroll.infrastructure.scopes import scope_sql
 from backscroll.infrastructure.types import micros
 
 # As text: importing many short sessions, the ORM would take longer over these than over all their messages.
-# Not by ON CONFLICT, which uses up a key each time.
-_ADD_AGENT = """INSERT INTO backscroll_agents (agent_id) SELECT ?1
-    WHERE NOT EXISTS (SELECT 1 FROM backscroll_agents WHERE agent_id = ?1)"""
-_ADD_SESSION = """INSERT INTO backscroll_sessions
-    (session_key, agent_pk, kind, title, spawned_by, owner, incognito, created_at, updated_at, metadata)
-    VALUES (?, (SELECT id FROM backscroll_agents WHERE agent_id = ?), ?, ?, ?, ?, ?, ?, ?, ?)"""
+_SESSION = f"""SELECT {", ".join(f"s.{name}" for name in mapping.SESSION_COLUMNS)}, a.agent_id, t.session_id
+    FROM backscroll_sessions AS s JOIN backscroll_agents AS a ON a.id = s.agent_pk
+    JOIN backscroll_transcripts AS t ON t.session_pk = s.id AND t.is_current = 1 WHERE s.session_key = ?"""
+_AGENT_PK = "SELECT id FROM backscroll_agents WHERE agent_id = ?"
+_SESSION_PK = "SELECT id FROM backscroll_sessions WHERE session_key = ?"
+_ADD_AGENT = "INSERT INTO backscroll_agents (agent_id) VALUES (?)"
+_ADD_SESSION = f"""INSERT INTO backscroll_sessions ({", ".join(mapping.SESSION_COLUMNS)})
+    VALUES ({", ".join("?" * len(mapping.SESSION_COLUMNS))})"""
 _ADD_TRANSCRIPT = """INSERT INTO backscroll_transcripts (session_pk, session_id, started_at, is_current, reason)
-    VALUES ((SELECT id FROM backscroll_sessions WHERE session_key = ?), ?, ?, ?, ?)"""
-_ADD_BRANCH = """INSERT INTO backscroll_branches (transcript_pk, branch_id, active, created_at)
-    VALUES ((SELECT id FROM backscroll_transcripts WHERE session_id = ?), ?, 1, ?)"""
-_LEAVE_TRANSCRIPT = """UPDATE backscroll_transcripts SET is_current = 0 WHERE is_current = 1
-    AND session_pk = (SELECT id FROM backscroll_sessions WHERE session_key = ?)"""
+    VALUES (?, ?, ?, ?, ?)"""
+_ADD_BRANCH = """INSERT INTO backscroll_branches (transcript_pk, branch_id, active, created_at) VALUES (?, ?, 1, ?)"""
+_LEAVE_TRANSCRIPT = "UPDATE backscroll_transcripts SET is_current = 0 WHERE is_current = 1 AND session_pk = ?"
 _TRANSCRIPT = """SELECT t.session_id, s.session_key, t.started_at, t.is_current, t.reason
     FROM backscroll_transcripts AS t JOIN backscroll_sessions AS s ON s.id = t.session_pk WHERE t.session_id = ?"""
 _TOUCH = "UPDATE backscroll_sessions SET updated_at = max(updated_at, ?) WHERE session_key = ?"
@@ -56,26 +56,27 @@ class SqlSessions:
 
     def get(self, session_key: str) -> Session | None:
         """The session of that exact key."""
-        return self._one("1", {"wanted": session_key})
+        row = self._session.connection().exec_driver_sql(_SESSION, (session_key,)).first()
+        return mapping.stored_session(row) if row else None
 
     def visible(self, session_key: str, scope: Scope) -> Session | None:
         """The session of that exact key, if it is in `scope`."""
         allowed = scope_sql(self._session.connection(), scope)
-        return self._one(allowed.condition, {**allowed.params, "wanted": session_key})
-
-    def _one(self, condition: str, params: dict[str, object]) -> Session | None:
-        row = self._session.connection().execute(_with_key(condition), params).first()
+        statement, params = _with_key(allowed.condition), {**allowed.params, "wanted": session_key}
+        row = self._session.connection().execute(statement, params).first()
         return mapping.session(row, row.agent_id, row.session_id) if row else None
 
     def add(self, session: Session, branch_id: str) -> None:
         """Stores a new session with its first, empty transcript, whose only branch gets `branch_id`."""
         connection = self._session.connection()
-        connection.exec_driver_sql(_ADD_AGENT, (session.agent_id,))
-        connection.exec_driver_sql(_ADD_SESSION, mapping.new_session(session))
+        agent_pk = connection.exec_driver_sql(_AGENT_PK, (session.agent_id,)).scalar()
+        if agent_pk is None:
+            agent_pk = connection.exec_driver_sql(_ADD_AGENT, (session.agent_id,)).lastrowid
+        session_pk = connection.exec_driver_sql(_ADD_SESSION, mapping.new_session(session, agent_pk)).lastrowid
         first = Transcript(
             session_id=session.session_id, session_key=session.session_key, started_at=session.created_at
         )
-        self.add_transcript(first, branch_id)
+        _add_transcript(connection, session_pk, first, branch_id)
 
     def update(self, session: Session) -> None:
         """Stores the changed fields of a session."""
@@ -137,10 +138,16 @@ class SqlSessions:
     def add_transcript(self, transcript: Transcript, branch_id: str) -> None:
         """Stores a transcript with one empty branch; a current one takes the place of the one before."""
         connection = self._session.connection()
+        session_pk = connection.exec_driver_sql(_SESSION_PK, (transcript.session_key,)).scalar_one()
         if transcript.current:
-            connection.exec_driver_sql(_LEAVE_TRANSCRIPT, (transcript.session_key,))
-        connection.exec_driver_sql(_ADD_TRANSCRIPT, mapping.new_transcript(transcript))
-        connection.exec_driver_sql(_ADD_BRANCH, (transcript.session_id, branch_id, micros(transcript.started_at)))
+            connection.exec_driver_sql(_LEAVE_TRANSCRIPT, (session_pk,))
+        _add_transcript(connection, session_pk, transcript, branch_id)
 
     def _row(self, session_key: str) -> SessionRow:
         return self._session.scalars(sa.select(SessionRow).where(SessionRow.session_key == session_key)).one()
+
+
+def _add_transcript(connection: sa.Connection, session_pk: int, transcript: Transcript, branch_id: str) -> None:
+    row = mapping.new_transcript(transcript, session_pk)
+    transcript_pk = connection.exec_driver_sql(_ADD_TRANSCRIPT, row).lastrowid
+    connection.exec_driver_sql(_ADD_BRANCH, (transcript_pk, branch_id, micros(transcript.started_at)))

@@ -42,18 +42,18 @@ class SqlMessages(HeadReads):
         connection = self._session.connection()
         # Keys are given here, not by the database, so that each message can name its parent before it is stored.
         pk = connection.exec_driver_sql(LAST_KEY).scalar() or 0 if self._last_key is None else self._last_key
-        tip = head.tip
+        parent_pk, parent_id, depth, shown = head.tip
         rows: list[NewMessageRow] = []
         stored: list[Message] = []
         for message in messages:
-            placed = message.placed(tip.message_id, tip.depth + 1, active=branch.active)
-            pk, shown = pk + 1, tip.shown + (message.role is not Role.TOOL)
-            rows.append(mapping.new_message(placed, pk, place.pk, tip.pk, head.reset_pk, shown))
+            pk, depth, shown = pk + 1, depth + 1, shown + (message.role is not Role.TOOL)
+            placed = message.placed(parent_id, depth, active=branch.active)
+            rows.append(mapping.new_message(placed, pk, place.pk, parent_pk, head.reset_pk, shown))
             stored.append(placed)
-            tip = Tip(pk, message.message_id, placed.depth, shown)
+            parent_pk, parent_id = pk, placed.message_id
         self._session.insert_messages(rows, head.branch_pk, place.scope)
         self._last_key = pk
-        self._heads[branch.session_id, branch.branch_id] = head._replace(tip=tip)
+        self._heads[branch.session_id, branch.branch_id] = head._replace(tip=Tip(pk, parent_id, depth, shown))
         return stored
 
     def replace(self, message: Message) -> None:
