@@ -38,7 +38,6 @@ def new_message(
     one: Message, pk: int, transcript_pk: int, parent_pk: int | None, reset_pk: int | None, shown: int
 ) -> NewMessageRow:
     """A message as it is inserted, in the forms that the database keeps."""
-    parts = packed(one.parts)
     return NewMessageRow(
         pk,
         transcript_pk,
@@ -51,7 +50,7 @@ def new_message(
         one.active,
         micros(one.created_at),
         one.text,
-        None if parts is None else json_text(parts),
+        packed(one.parts),
         json_text(dict(one.metadata)) if one.metadata else None,
     )
 

@@ -124,7 +124,7 @@ class MessageRow(Row):
     active: Mapped[bool] = mapped_column(active_history=True)
     created_at: Mapped[datetime]
     text: Mapped[str] = mapped_column(active_history=True)
-    parts: Mapped[list[Any] | None] = mapped_column(Json)
+    parts: Mapped[str | None] = mapped_column(sa.Text)
     meta: Mapped[dict[str, Any] | None] = mapped_column("metadata", Json)
     indexed: Mapped[bool | None] = mapped_column(active_history=True)
     edits: Mapped[int] = mapped_column(server_default=sa.text("0"))
