@@ -1,4 +1,4 @@
-"""Parts packed as lists instead of objects. What is stored already stays as it is: both forms are read.
+"""Parts packed as lists instead of objects, and an index merged less often. What is stored stays as it is.
 
 Revision: 0004_backscroll, after: 0003_backscroll
 """
@@ -22,6 +22,7 @@ KINDS = {
 }
 SOME = 1_000
 READ = "SELECT id, parts FROM backscroll_messages WHERE id > ? AND parts IS NOT NULL ORDER BY id LIMIT ?"
+MERGE_AT = "INSERT INTO backscroll_message_index(backscroll_message_index, rank) VALUES ('usermerge', {})"
 WRITE = "UPDATE backscroll_messages SET parts = ? WHERE id = ?"
 
 
@@ -30,6 +31,7 @@ def upgrade() -> None:
     op.add_column(
         "backscroll_index_state", sa.Column("parts_form", sa.Integer, nullable=False, server_default=sa.text("2"))
     )
+    op.execute(MERGE_AT.format(8))
 
 
 def downgrade() -> None:
@@ -39,6 +41,7 @@ def downgrade() -> None:
         changed = [(as_objects(parts), pk) for pk, parts in rows]
         connection.exec_driver_sql(WRITE, changed)
         last = rows[-1].id
+    op.execute(MERGE_AT.format(4))
     op.drop_column("backscroll_index_state", "parts_form")
 
 
