@@ -8,7 +8,7 @@ import logging
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ _LOOK_AGAIN = 0.002
 """Seconds between a waiting writer's looks at the lock."""
 _LONG = 1.0
 """Seconds of waiting for the lock that are worth a line in the log."""
+_PATIENCE = "backscroll_busy_timeout"
 _TELLING = ("pysqlite", "aiosqlite")
 """The drivers that pass on SQLite's error codes and tell whether a transaction is open."""
 _PLAIN_MEMORY = re.compile(r"^(:memory:)?$")
@@ -114,11 +115,13 @@ def configuring(synchronous: str, *, cache_kib: int, log: bool = True) -> Callab
     The cache has room for the pages that the newest matches of a word stand on, so that they are looked up once.
     """
 
-    def configure(connection: Any, record: object) -> None:
+    def configure(connection: Any, record: Any) -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute(f"PRAGMA synchronous = {synchronous}")
         cursor.execute(f"PRAGMA cache_size = -{cache_kib}")
+        cursor.execute("PRAGMA busy_timeout")
+        record.info[_PATIENCE] = cursor.fetchone()[0]
         if log:
             # Asked first: setting it where it is set already could wait for a lock.
             cursor.execute("PRAGMA journal_mode")
@@ -162,8 +165,11 @@ def _take_lock(connection: sa.Connection) -> None:
     SQLite's own handler looks ever more rarely, in the end every 100 ms: beside somebody who takes one short
     transaction after the other, as a reindexing does, it would hardly ever find the lock free.
     """
-    (patience,) = _told(connection, "PRAGMA busy_timeout")
-    _told(connection, "PRAGMA busy_timeout = 0")
+    # Of a connection of our own it is known, since nobody else changes it.
+    patience = connection.info.get(_PATIENCE)
+    if patience is None:
+        (patience,) = told(connection, "PRAGMA busy_timeout")
+    told(connection, "PRAGMA busy_timeout = 0")
     start = time.monotonic()
     end = start + patience / 1000
     try:
@@ -173,16 +179,19 @@ def _take_lock(connection: sa.Connection) -> None:
             # Through SQLAlchemy, which makes an error of its own of what is wrong.
             connection.exec_driver_sql("BEGIN IMMEDIATE")
     finally:
-        _told(connection, f"PRAGMA busy_timeout = {patience}")
+        told(connection, f"PRAGMA busy_timeout = {patience}")
         if (waited := time.monotonic() - start) > _LONG:
             _log.warning("waited %.1f s for the write lock", waited)
 
 
-def _told(connection: sa.Connection, statement: str) -> Any:
-    """The first row that the driver gives for a statement, past SQLAlchemy, which would see an error as its own."""
+def told(connection: sa.Connection, statement: str, params: Sequence[object] = ()) -> Any:
+    """The first row that the driver gives for a statement, None if there is none.
+
+    Past SQLAlchemy, which would see an error as its own, and takes longer to describe a row than SQLite to find it.
+    """
     cursor = connection.connection.cursor()
     try:
-        cursor.execute(statement)
+        cursor.execute(statement, params)
         return cursor.fetchone()
     finally:
         cursor.close()
@@ -191,7 +200,7 @@ def _told(connection: sa.Connection, statement: str) -> Any:
 def _is_locked(connection: sa.Connection) -> bool:
     """Tries to say BEGIN IMMEDIATE, and whether the lock is what it failed for."""
     try:
-        _told(connection, "BEGIN IMMEDIATE")
+        told(connection, "BEGIN IMMEDIATE")
     except sqlite3.Error as error:
         return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
     return False

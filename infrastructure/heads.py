@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from backscroll.domain.model import Branch, Line, Transcript
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
+from backscroll.infrastructure.engine import told
 from backscroll.infrastructure.fts import scope_tokens
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.pages import RESET_WITH_KEY, PathReads, Place
@@ -119,7 +120,7 @@ class HeadReads(PathReads):
         return self._growing(_CURRENT_BRANCH, session_key)
 
     def _growing(self, statement: str, name: str) -> Branch | None:
-        row = self._session.connection().exec_driver_sql(statement, (name,)).first()
+        row = told(self._session.connection(), statement, (name,))
         if row is None:
             return None
         session_id, transcript_pk, incognito, session_pk, agent_pk, last_key, branch_id, created_at, *head = row
