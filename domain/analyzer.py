@@ -46,6 +46,7 @@ _NATIVE = re.compile(
     "\U0001f380-\U0001f393\U0001f3a0-\U0001f3c4\U0001f3e0-\U0001f3f0\U0001f400-\U0001f43e\U0001f442-\U0001f4f7"
     "\U0001f500-\U0001f53d\U0001f550-\U0001f567\U0001f5fb-\U0001f640\U0001f645-\U0001f64f\U0001f680-\U0001f6c5]*"
 )
+_NATIVE_LATIN = bytes(code for code in range(256) if _NATIVE.fullmatch(chr(code)))
 # Characters that may compose with the one before them without being combining marks: Hangul letters in every width,
 # the halfwidth voicing marks, a vowel sign of Kirat Rai (since Unicode 16).
 _COMPOSING = re.compile("[\u1160-\u11ff\u3131-\u318e\ud7b0-\ud7fb\uff9e-\uffdc\U00016d67]")
@@ -113,7 +114,13 @@ def search_text(text: str) -> str | None:
 
 def is_native(text: str) -> bool:
     """Whether the index's own folding of `text` is the same as ours; each of its letters then folds by itself."""
-    return text.isascii() or _NATIVE.fullmatch(text) is not None
+    if text.isascii():
+        return True
+    try:
+        # Many times quicker than the pattern, for most of what is written in Latin letters.
+        return not text.encode("latin-1").translate(None, _NATIVE_LATIN)
+    except UnicodeEncodeError:
+        return _NATIVE.fullmatch(text) is not None
 
 
 @cache

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.model import Message, Role
@@ -24,12 +24,12 @@ def chosen(value: object, choices: type[Choice], what: str) -> Choice:
 
 def checked_time(value: object, what: str) -> datetime:
     """`value` in UTC if it is an aware time; raises `InvalidRequest` for a naive one, whose zone nobody knows."""
+    if type(value) is datetime and value.tzinfo is UTC:
+        return value
     if not isinstance(value, datetime):
         raise InvalidRequest(f"{what} must be a datetime, not {type(value).__name__}")
     if value.tzinfo is None or value.utcoffset() is None:
         raise InvalidRequest(f"{what} must carry a time zone")
-    if value.tzinfo is UTC:
-        return value
     try:
         return value.astimezone(UTC)
     except OverflowError as error:
@@ -51,11 +51,11 @@ class NewMessage:
 _FIELDS = [item.name for item in fields(NewMessage)]
 _ALLOWED = set(_FIELDS)
 _NEEDED = {"role", "content"}
+_ROLES = {str(role): role for role in Role}
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A checked `NewMessage`."""
+class Draft(NamedTuple):
+    """A checked `NewMessage`; a tuple, as an import makes very many of them."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -89,7 +89,7 @@ def drafted(value: object) -> Draft:
     if not isinstance(value, NewMessage):
         raise InvalidRequest(f"a message must be a NewMessage or a mapping, not {type(value).__name__}")
     return Draft(
-        role=chosen(value.role, Role, "role"),
+        role=(_ROLES.get(value.role) if isinstance(value.role, str) else None) or chosen(value.role, Role, "role"),
         parts=parts_of(value.content),
         message_id=None if value.message_id is None else checked_message_id(value.message_id),
         parent_id=None if value.parent_id is None else checked_message_id(value.parent_id, "parent_id"),

@@ -1,11 +1,12 @@
 """What a message is made of, and its plain JSON form.
 
-The JSON form is the one a host may pass in, the one pages print and the one the store keeps.
+The JSON form is the one a host may pass in and the one pages print.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import ClassVar
 
 from backscroll.domain.errors import InvalidRequest
@@ -74,6 +75,10 @@ _KINDS: dict[str, type[Part]] = {
 
 _FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in _KINDS.values()}
 _NAMES = {kind: frozenset(names) for kind, names in _FIELDS.items()}
+# Of a single name alone a getter would give no tuple.
+_VALUES = {kind: attrgetter("type", *names) for kind, names in _FIELDS.items()}
+_FLAGS = {"is_error"}
+_OPTIONAL = {(kind, item.name) for kind in _KINDS.values() for item in fields(kind) if item.default is None}
 
 
 def part_to_dict(part: Part) -> dict[str, object]:
@@ -135,19 +140,15 @@ def _cleaned(part: object) -> Part:
     """The same part if it holds only storable strings, else one that does."""
     if not isinstance(part, Part):
         raise InvalidRequest(f"a part must be one of {', '.join(_KINDS)}, not {type(part).__name__}")
+    kind = type(part)
     cleaned: dict[str, object] = {}
-    for name in _FIELDS[type(part)]:
-        value = getattr(part, name)
-        if name == "is_error":
+    for name, value in zip(_FIELDS[kind], _VALUES[kind](part)[1:], strict=True):
+        if name in _FLAGS:
             if not isinstance(value, bool):
-                raise InvalidRequest(f"{part.type}.is_error must be a bool, not {type(value).__name__}")
+                raise InvalidRequest(f"{kind.type}.{name} must be a bool, not {type(value).__name__}")
         elif isinstance(value, str):
             if (clean := storable(value)) is not value:
                 cleaned[name] = clean
-        elif (
-            value is not None
-            or name in ("text", "arguments", "media_type")
-            or (name == "name" and isinstance(part, ToolCallPart))
-        ):
-            raise InvalidRequest(f"{part.type}.{name} must be a string, not {type(value).__name__}")
+        elif value is not None or (kind, name) not in _OPTIONAL:
+            raise InvalidRequest(f"{kind.type}.{name} must be a string, not {type(value).__name__}")
     return replace(part, **cleaned) if cleaned else part  # type: ignore[arg-type]

@@ -87,6 +87,14 @@ class Messages(Protocol):
         """Where the transcript is being written."""
         ...
 
+    def active_branch(self, session_id: str) -> Branch | None:
+        """The transcript's active branch: all of its line that whoever writes behind it has to know."""
+        ...
+
+    def current_branch(self, session_key: str) -> Branch | None:
+        """The active branch of the session's current transcript."""
+        ...
+
     def current_line(self, session_key: str) -> Line | None:
         """Where the session's current transcript is being written."""
         ...

@@ -27,6 +27,7 @@ _LOOK_AGAIN = 0.002
 """Seconds between a waiting writer's looks at the lock."""
 _LONG = 1.0
 """Seconds of waiting for the lock that are worth a line in the log."""
+_PATIENCE = "backscroll_busy_timeout"
 _TELLING = ("pysqlite", "aiosqlite")
 """The drivers that pass on SQLite's error codes and tell whether a transaction is open."""
 _PLAIN_MEMORY = re.compile(r"^(:memory:)?$")
@@ -114,11 +115,13 @@ def configuring(synchronous: str, *, cache_kib: int, log: bool = True) -> Callab
     The cache has room for the pages that the newest matches of a word stand on, so that they are looked up once.
     """
 
-    def configure(connection: Any, record: object) -> None:
+    def configure(connection: Any, record: Any) -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute(f"PRAGMA synchronous = {synchronous}")
         cursor.execute(f"PRAGMA cache_size = -{cache_kib}")
+        cursor.execute("PRAGMA busy_timeout")
+        record.info[_PATIENCE] = cursor.fetchone()[0]
         if log:
             # Asked first: setting it where it is set already could wait for a lock.
             cursor.execute("PRAGMA journal_mode")
@@ -164,7 +167,10 @@ def _take_lock(connection: sa.Connection) -> None:
     SQLite's own handler looks ever more rarely, in the end every 100 ms: beside somebody who takes one short
     transaction after the other, as a reindexing does, it would hardly ever find the lock free.
     """
-    (patience,) = _told(connection, "PRAGMA busy_timeout")
+    # Of a connection of our own it is known, since nobody else changes it.
+    patience = connection.info.get(_PATIENCE)
+    if patience is None:
+        (patience,) = _told(connection, "PRAGMA busy_timeout")
     _told(connection, "PRAGMA busy_timeout = 0")
     start = time.monotonic()
     end = start + patience / 1000

@@ -4,35 +4,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import sqlalchemy as sa
-
-from backscroll.domain.model import Branch, Message, Reset, ResetReason, Role, Session, Transcript
-from backscroll.domain.parts import TEXT_SEPARATOR, Part, TextPart, part_from_dict, part_to_dict
+from backscroll.domain.model import Branch, Message, Reset, ResetReason, Role, Session, SessionKind, Transcript
+from backscroll.domain.parts import TextPart
 from backscroll.domain.results import SessionSummary
 from backscroll.infrastructure.hooks import NewMessageRow
+from backscroll.infrastructure.packing import packed, unpacked
 from backscroll.infrastructure.rows import BranchRow, SessionRow
 from backscroll.infrastructure.types import from_micros, json_text, micros
-
-
-def packed(parts: tuple[Part, ...]) -> list[Any] | None:
-    """The parts without the text that `MessageRow.text` holds: None for one text part, else JSON with its lengths."""
-    if len(parts) == 1 and isinstance(parts[0], TextPart):
-        return None
-    return [len(part.text) if isinstance(part, TextPart) else part_to_dict(part) for part in parts]
-
-
-def unpacked(layout: list[Any], text: str) -> tuple[Part, ...]:
-    """The parts again, of a message that is not one text part."""
-    parts: list[Part] = []
-    at = 0
-    for item in layout:
-        if isinstance(item, int):
-            parts.append(TextPart(text[at : at + item]))
-            at += item + len(TEXT_SEPARATOR)
-        else:
-            parts.append(part_from_dict(item))
-    return tuple(parts)
-
 
 MESSAGE_COLUMNS = ("message_id", "depth", "role", "active", "created_at", "text", "parts", "metadata")
 """What a message is made from, beside its parent's id."""
@@ -58,7 +36,6 @@ def new_message(
     one: Message, pk: int, transcript_pk: int, parent_pk: int | None, reset_pk: int | None, shown: int
 ) -> NewMessageRow:
     """A message as it is inserted, in the forms that the database keeps."""
-    parts = packed(one.parts)
     return NewMessageRow(
         pk,
         transcript_pk,
@@ -71,33 +48,50 @@ def new_message(
         one.active,
         micros(one.created_at),
         one.text,
-        None if parts is None else json_text(parts),
+        packed(one.parts),
         json_text(dict(one.metadata)) if one.metadata else None,
     )
 
 
-def session(row: SessionRow | sa.Row[*tuple[Any, ...]], agent_id: str, session_id: str) -> Session:
-    """The session of a row, or of columns named like its attributes, with its current transcript's id."""
+SESSION_COLUMNS = (
+    "session_key",
+    "agent_pk",
+    "kind",
+    "title",
+    "spawned_by",
+    "owner",
+    "incognito",
+    "created_at",
+    "updated_at",
+    "metadata",
+)
+SESSION = ", ".join([*(f"s.{name}" for name in SESSION_COLUMNS), "a.agent_id", "t.session_id"])
+"""What a session is made from, of the tables under these aliases: its own row, its agent's and its transcript's."""
+
+
+def session(row: Sequence[Any]) -> Session:
+    """The session of a row of the columns `SESSION`, all as kept."""
+    key, _, kind, title, spawned_by, owner, incognito, created_at, updated_at, metadata, agent_id, session_id = row
     return Session(
-        session_key=row.session_key,
+        session_key=key,
         session_id=session_id,
         agent_id=agent_id,
-        kind=row.kind,
-        title=row.title,
-        spawned_by=row.spawned_by,
-        owner=row.owner,
-        incognito=row.incognito,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        metadata=row.meta,
+        kind=SessionKind(kind),
+        title=title,
+        spawned_by=spawned_by,
+        owner=owner,
+        incognito=bool(incognito),
+        created_at=from_micros(created_at),
+        updated_at=from_micros(updated_at),
+        metadata=json.loads(metadata),
     )
 
 
-def new_session(one: Session) -> tuple[object, ...]:
-    """A session as it is inserted, with its agent's id, in the forms that the database keeps."""
+def new_session(one: Session, agent_pk: int) -> tuple[object, ...]:
+    """A session as it is inserted, in the order of `SESSION_COLUMNS` and the forms that the database keeps."""
     return (
         one.session_key,
-        one.agent_id,
+        agent_pk,
         str(one.kind),
         one.title,
         one.spawned_by,
@@ -144,9 +138,9 @@ def transcript(row: Sequence[Any]) -> Transcript:
     )
 
 
-def new_transcript(one: Transcript) -> tuple[object, ...]:
-    """A transcript as it is inserted, its session's key first, in the forms that the database keeps."""
-    return one.session_key, one.session_id, micros(one.started_at), one.current, one.reason and str(one.reason)
+def new_transcript(one: Transcript, session_pk: int) -> tuple[object, ...]:
+    """A transcript as it is inserted, in the forms that the database keeps."""
+    return session_pk, one.session_id, micros(one.started_at), one.current, one.reason and str(one.reason)
 
 
 def branch(row: BranchRow, session_id: str, head: str | None, depth: int | None) -> Branch:

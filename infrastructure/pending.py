@@ -12,6 +12,7 @@ from backscroll.infrastructure import fts
 from backscroll.infrastructure.bridge import paced
 from backscroll.infrastructure.hooks import scope_of, wanted
 from backscroll.infrastructure.rows import MESSAGES, IndexStateRow, PendingRow, TranscriptRow
+from backscroll.infrastructure.statements import Statements
 from backscroll.infrastructure.types import micros
 
 _COLUMNS = [MESSAGES.c[name] for name in ("id", "message_id", "role", "active", "text", "indexed", "search_text")]
@@ -98,9 +99,10 @@ def reindex_some(session: orm.Session, session_id: str, worker: str, until: date
         if indexed:
             added.append((row.id, row.text if substitute is None else substitute, scope))
         changes.append((indexed, substitute, row.id))
-    fts.delete(connection, removed)
-    _file_as(connection, changes)
-    fts.insert(connection, added)
+    statements = Statements(connection)
+    fts.delete(statements, removed)
+    _file_as(statements, changes)
+    fts.insert(statements, added)
     if done:
         session.delete(pending)
     else:
@@ -109,10 +111,10 @@ def reindex_some(session: orm.Session, session_id: str, worker: str, until: date
     return Reindexed(seen=len(rows), added=len(added), removed=len(removed), done=done)
 
 
-def _file_as(connection: sa.Connection, changes: list[tuple[bool, str | None, int]]) -> None:
+def _file_as(statements: Statements, changes: list[tuple[bool, str | None, int]]) -> None:
     """Sets whether messages are indexed and by which text, each told as `(indexed, search_text, id)`."""
     if changes:
-        connection.exec_driver_sql(_FILE_AS, changes)
+        statements.run_many(_FILE_AS, changes)
 
 
 _FILE_AS = f"UPDATE {MESSAGES.name} SET indexed = ?, search_text = ?, edits = edits + 1 WHERE id = ?"

@@ -98,10 +98,10 @@ class MessageRow(Row):
 
     `depth` counts the messages and `shown` those that are no tool messages, from the root to this one; both never
     change, so that ranges and totals of a line are differences. `reset_pk` names the last reset before it on its
-    line. `text` is what was said; `parts` is NULL for a message of one text part, else the parts' JSON in which a
-    text part is its length in `text`. `search_text` is what the index holds where `text` itself would not do, and
-    `indexed` tells whether it holds this message (NULL: nobody has decided yet). `edits` counts the changes that were
-    made with the index in mind; triggers leave the transcript of any other change pending.
+    line. `text` is what was said; `parts` is NULL for a message of one text part, else what `packing.py` makes of
+    them. `search_text` is what the index holds where `text` itself would not do, and `indexed` tells whether it holds
+    this message (NULL: nobody has decided yet). `edits` counts the changes that were made with the index in mind;
+    triggers leave the transcript of any other change pending.
 
     `parent_pk` is no foreign key: its check would scan the table for each row that a session's deletion removes.
     """
@@ -124,7 +124,7 @@ class MessageRow(Row):
     active: Mapped[bool] = mapped_column(active_history=True)
     created_at: Mapped[datetime]
     text: Mapped[str] = mapped_column(active_history=True)
-    parts: Mapped[list[Any] | None] = mapped_column(Json)
+    parts: Mapped[str | None] = mapped_column(sa.Text)
     meta: Mapped[dict[str, Any] | None] = mapped_column("metadata", Json)
     indexed: Mapped[bool | None] = mapped_column(active_history=True)
     edits: Mapped[int] = mapped_column(server_default=sa.text("0"))
@@ -203,12 +203,14 @@ class IndexStateRow(Row):
     """The one row that tells which transcripts predate the index: those up to `legacy_pk`, all of them pending.
 
     A number instead of a mark on each of them, so that the index can be added to a store of any size at once.
+    `parts_form` tells how parts are packed, for releases that look at the tables alone (see revision 0004).
     """
 
     __tablename__ = PREFIX + "index_state"
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     legacy_pk: Mapped[int]
+    parts_form: Mapped[int] = mapped_column(server_default=sa.text("2"))
 
 
 class KinRow(Row):

@@ -1,8 +1,6 @@
 """The sessions repository: sessions and their transcripts."""
 
 from datetime import datetime
-from functools import lru_cache
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -11,39 +9,28 @@ from backscroll.domain.results import SessionSummary
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.heads import CURRENT
-from backscroll.infrastructure.rows import SESSIONS, AgentRow, SessionRow, TranscriptRow
+from backscroll.infrastructure.rows import SessionRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
+from backscroll.infrastructure.statements import Statements
 from backscroll.infrastructure.transaction import Transaction
 from backscroll.infrastructure.types import micros
 
 # As text: importing many short sessions, the ORM would take longer over these than over all their messages.
-_ADD_AGENT = "INSERT INTO backscroll_agents (agent_id) VALUES (?) ON CONFLICT (agent_id) DO NOTHING"
-_ADD_SESSION = """INSERT INTO backscroll_sessions
-    (session_key, agent_pk, kind, title, spawned_by, owner, incognito, created_at, updated_at, metadata)
-    VALUES (?, (SELECT id FROM backscroll_agents WHERE agent_id = ?), ?, ?, ?, ?, ?, ?, ?, ?)"""
+_SESSION = f"""SELECT {mapping.SESSION} FROM backscroll_sessions AS s
+    JOIN backscroll_agents AS a ON a.id = s.agent_pk
+    JOIN backscroll_transcripts AS t ON t.session_pk = s.id AND t.is_current = 1 WHERE s.session_key = :wanted"""
+_AGENT_PK = "SELECT id FROM backscroll_agents WHERE agent_id = ?"
+_SESSION_PK = "SELECT id FROM backscroll_sessions WHERE session_key = ?"
+_ADD_AGENT = "INSERT INTO backscroll_agents (agent_id) VALUES (?)"
+_ADD_SESSION = f"""INSERT INTO backscroll_sessions ({", ".join(mapping.SESSION_COLUMNS)})
+    VALUES ({", ".join("?" * len(mapping.SESSION_COLUMNS))})"""
 _ADD_TRANSCRIPT = """INSERT INTO backscroll_transcripts (session_pk, session_id, started_at, is_current, reason)
-    VALUES ((SELECT id FROM backscroll_sessions WHERE session_key = ?), ?, ?, ?, ?)"""
-_ADD_BRANCH = """INSERT INTO backscroll_branches (transcript_pk, branch_id, active, created_at)
-    VALUES ((SELECT id FROM backscroll_transcripts WHERE session_id = ?), ?, 1, ?)"""
-_LEAVE_TRANSCRIPT = """UPDATE backscroll_transcripts SET is_current = 0 WHERE is_current = 1
-    AND session_pk = (SELECT id FROM backscroll_sessions WHERE session_key = ?)"""
+    VALUES (?, ?, ?, ?, ?)"""
+_ADD_BRANCH = """INSERT INTO backscroll_branches (transcript_pk, branch_id, active, created_at) VALUES (?, ?, 1, ?)"""
+_LEAVE_TRANSCRIPT = "UPDATE backscroll_transcripts SET is_current = 0 WHERE is_current = 1 AND session_pk = ?"
 _TRANSCRIPT = """SELECT t.session_id, s.session_key, t.started_at, t.is_current, t.reason
     FROM backscroll_transcripts AS t JOIN backscroll_sessions AS s ON s.id = t.session_pk WHERE t.session_id = ?"""
 _TOUCH = "UPDATE backscroll_sessions SET updated_at = max(updated_at, ?) WHERE session_key = ?"
-
-
-@lru_cache(64)
-def _with_key(condition: str) -> sa.Select[*tuple[Any, ...]]:
-    """The session of the key `wanted` if the condition, on sessions under the alias `s`, holds for it."""
-    allowed = f"EXISTS (SELECT 1 FROM backscroll_sessions AS s WHERE s.id = backscroll_sessions.id AND {condition})"
-    columns = (column.label("meta") if column.name == "metadata" else column for column in SESSIONS.c)
-    return (
-        sa.select(*columns, AgentRow.agent_id, TranscriptRow.session_id)
-        .select_from(SESSIONS)
-        .join(AgentRow, AgentRow.id == SESSIONS.c.agent_pk)
-        .join(TranscriptRow, sa.and_(TranscriptRow.session_pk == SESSIONS.c.id, CURRENT))
-        .where(SESSIONS.c.session_key == sa.bindparam("wanted"), sa.text(allowed))
-    )
 
 
 class SqlSessions:
@@ -54,26 +41,27 @@ class SqlSessions:
 
     def get(self, session_key: str) -> Session | None:
         """The session of that exact key."""
-        return self._one("1", {"wanted": session_key})
+        row = self._transaction.statements.first(_SESSION, {"wanted": session_key})
+        return mapping.session(row) if row else None
 
     def visible(self, session_key: str, scope: Scope) -> Session | None:
         """The session of that exact key, if it is in `scope`."""
         allowed = scope_sql(self._transaction.connection, scope)
-        return self._one(allowed.condition, {**allowed.params, "wanted": session_key})
-
-    def _one(self, condition: str, params: dict[str, object]) -> Session | None:
-        row = self._transaction.connection.execute(_with_key(condition), params).first()
-        return mapping.session(row, row.agent_id, row.session_id) if row else None
+        statement, params = f"{_SESSION} AND {allowed.condition}", {**allowed.params, "wanted": session_key}
+        row = self._transaction.statements.first(statement, params)
+        return mapping.session(row) if row else None
 
     def add(self, session: Session, branch_id: str) -> None:
         """Stores a new session with its first, empty transcript, whose only branch gets `branch_id`."""
-        connection = self._transaction.connection
-        connection.exec_driver_sql(_ADD_AGENT, (session.agent_id,))
-        connection.exec_driver_sql(_ADD_SESSION, mapping.new_session(session))
+        statements = self._transaction.statements
+        agent_pk = statements.scalar(_AGENT_PK, (session.agent_id,))
+        if agent_pk is None:
+            agent_pk = statements.added(_ADD_AGENT, (session.agent_id,))
+        session_pk = statements.added(_ADD_SESSION, mapping.new_session(session, agent_pk))
         first = Transcript(
             session_id=session.session_id, session_key=session.session_key, started_at=session.created_at
         )
-        self.add_transcript(first, branch_id)
+        _add_transcript(statements, session_pk, first, branch_id)
 
     def update(self, session: Session) -> None:
         """Stores the changed fields of a session."""
@@ -82,7 +70,7 @@ class SqlSessions:
 
     def touch(self, session_key: str, at: datetime) -> None:
         """Notes that the session was written to; the time noted never goes back."""
-        self._transaction.connection.exec_driver_sql(_TOUCH, (micros(at), session_key))
+        self._transaction.statements.run(_TOUCH, (micros(at), session_key))
 
     def remove(self, session_key: str) -> bool:
         """Deletes a session with everything in it and in the index; False when there is none."""
@@ -129,18 +117,24 @@ class SqlSessions:
 
     def transcript(self, session_id: str) -> Transcript | None:
         """The transcript of that id, of whatever session."""
-        row = self._transaction.connection.exec_driver_sql(_TRANSCRIPT, (session_id,)).first()
+        row = self._transaction.statements.first(_TRANSCRIPT, (session_id,))
         return mapping.transcript(row) if row else None
 
     def add_transcript(self, transcript: Transcript, branch_id: str) -> None:
         """Stores a transcript with one empty branch; a current one takes the place of the one before."""
-        connection = self._transaction.connection
+        statements = self._transaction.statements
+        session_pk = statements.scalar(_SESSION_PK, (transcript.session_key,))
         if transcript.current:
-            connection.exec_driver_sql(_LEAVE_TRANSCRIPT, (transcript.session_key,))
-        connection.exec_driver_sql(_ADD_TRANSCRIPT, mapping.new_transcript(transcript))
-        connection.exec_driver_sql(_ADD_BRANCH, (transcript.session_id, branch_id, micros(transcript.started_at)))
+            statements.run(_LEAVE_TRANSCRIPT, (session_pk,))
+        _add_transcript(statements, session_pk, transcript, branch_id)
 
     def _row(self, session_key: str) -> SessionRow:
         return self._transaction.session.scalars(
             sa.select(SessionRow).where(SessionRow.session_key == session_key)
         ).one()
+
+
+def _add_transcript(statements: Statements, session_pk: int, transcript: Transcript, branch_id: str) -> None:
+    row = mapping.new_transcript(transcript, session_pk)
+    transcript_pk = statements.added(_ADD_TRANSCRIPT, row)
+    statements.run(_ADD_BRANCH, (transcript_pk, branch_id, micros(transcript.started_at)))

@@ -55,6 +55,16 @@ class Statements:
             cursor.execute(statement, parameters)
             cursor.close()
 
+    def added(self, statement: str, parameters: Parameters = ()) -> int:
+        """The key of the row that an INSERT stored."""
+        if self._driver is None:
+            return int(self._connection.exec_driver_sql(statement, parameters).lastrowid)
+        cursor = self._driver.cursor()
+        cursor.execute(statement, parameters)
+        key: int = cursor.lastrowid
+        cursor.close()
+        return key
+
     def run_many(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """A statement without a result, once for each of the rows."""
         if self._driver is None:

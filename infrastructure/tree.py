@@ -10,6 +10,7 @@ from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.heads import BRANCH_ON_PATH, LAST_KEY, HeadReads, Tip
 from backscroll.infrastructure.hooks import OWN_STATEMENT, NewMessageRow, insert_messages
+from backscroll.infrastructure.packing import packed
 from backscroll.infrastructure.pages import ON_PATH, RESET_ON_PATH
 from backscroll.infrastructure.pending import mark_pending
 from backscroll.infrastructure.rows import (
@@ -39,28 +40,27 @@ class SqlMessages(HeadReads):
     def extend(self, branch: Branch, messages: Sequence[Message]) -> list[Message]:
         """Stores messages at the head of a branch, in order, on the active path if the branch is; moves the head."""
         place, head = self._place(branch.session_id), self._head(branch)
-        connection = self._transaction.connection
         # Keys are given here, not by the database, so that each message can name its parent before it is stored.
-        pk = connection.exec_driver_sql(LAST_KEY).scalar() or 0 if self._last_key is None else self._last_key
-        tip = head.tip
+        pk = self._transaction.statements.scalar(LAST_KEY) or 0 if self._last_key is None else self._last_key
+        parent_pk, parent_id, depth, shown = head.tip
         rows: list[NewMessageRow] = []
         stored: list[Message] = []
         for message in messages:
-            placed = message.placed(tip.message_id, tip.depth + 1, active=branch.active)
-            pk, shown = pk + 1, tip.shown + (message.role is not Role.TOOL)
-            rows.append(mapping.new_message(placed, pk, place.pk, tip.pk, head.reset_pk, shown))
+            pk, depth, shown = pk + 1, depth + 1, shown + (message.role is not Role.TOOL)
+            placed = message.placed(parent_id, depth, active=branch.active)
+            rows.append(mapping.new_message(placed, pk, place.pk, parent_pk, head.reset_pk, shown))
             stored.append(placed)
-            tip = Tip(pk, message.message_id, placed.depth, shown)
-        insert_messages(self._transaction.connection, rows, head.branch_pk, place.scope)
+            parent_pk, parent_id = pk, placed.message_id
+        insert_messages(self._transaction.statements, rows, head.branch_pk, place.scope)
         self._last_key = pk
-        self._heads[branch.session_id, branch.branch_id] = head._replace(tip=tip)
+        self._heads[branch.session_id, branch.branch_id] = head._replace(tip=Tip(pk, parent_id, depth, shown))
         return stored
 
     def replace(self, message: Message) -> None:
         """Stores the changed parts of a message."""
         row = self._message_row(message.session_id, message.message_id)
         row.text = message.text
-        row.parts = mapping.packed(message.parts)
+        row.parts = packed(message.parts)
         self._transaction.session.flush()
 
     def branches(self, session_id: str) -> list[Branch]:

@@ -25,7 +25,8 @@ class UtcMicroseconds(sa.types.TypeDecorator[datetime]):
 
 def micros(value: datetime) -> int:
     """Whole microseconds since 1970-01-01T00:00:00Z of an aware time; exact, without floating point."""
-    return (value - _EPOCH) // timedelta(microseconds=1)
+    since = value - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def from_micros(value: int) -> datetime:

@@ -1,6 +1,7 @@
 """Taking over transcripts that other programs wrote: streamed, idempotent, line by line."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,7 +11,7 @@ from pathlib import Path
 from backscroll.domain.errors import ImportFailed, InvalidRequest, SessionMismatch, SessionNotFound
 from backscroll.domain.keys import agent_for, checked_key, kind_in_key
 from backscroll.domain.limits import USUAL_BATCHES, Batches
-from backscroll.domain.model import Branch, Line, Message, Reset, Session, SessionKind, Transcript
+from backscroll.domain.model import Branch, Message, Reset, Session, SessionKind, Transcript
 from backscroll.domain.ports import Clock, NewId, Progress, Store, TranscriptReader, UnitOfWork
 from backscroll.domain.records import (
     BadLine,
@@ -114,13 +115,13 @@ class _Tally:
     """The growing report."""
 
     def __init__(self, files: int) -> None:
-        self._report = ImportReport(files=files)
+        self._files = files
+        self._counts: Counter[str] = Counter()
         self._problems: list[ImportProblem] = []
         self._sessions: set[str] = set()
 
-    def count(self, **more: int) -> None:
-        counts = {name: getattr(self._report, name) + number for name, number in more.items()}
-        self._report = replace(self._report, **counts)
+    def count(self, what: str) -> None:
+        self._counts[what] += 1
 
     def session(self, session_id: str) -> None:
         self._sessions.add(session_id)
@@ -130,7 +131,8 @@ class _Tally:
             self._problems.append(ImportProblem(file=file, line=line, what=what))
 
     def report(self) -> ImportReport:
-        return replace(self._report, sessions=len(self._sessions), problems=tuple(self._problems))
+        problems = tuple(self._problems)
+        return ImportReport(files=self._files, sessions=len(self._sessions), problems=problems, **self._counts)
 
 
 @dataclass(slots=True)
@@ -162,39 +164,38 @@ class _FileImport:
         """Counts the records of a batch that are not to be stored."""
         for record in records:
             if isinstance(record, BadLine):
-                self._tally.count(bad=1)
+                self._tally.count("bad")
                 self._tally.problem(self._file.name, record.line, record.reason)
             elif isinstance(record, SkippedRecord):
-                self._tally.count(skipped=1)
+                self._tally.count("skipped")
 
     def take(self, unit: UnitOfWork, records: Sequence[object], *, last: bool) -> None:
         """Stores a batch of records; with the last one the file's own head becomes the active one."""
-        if not any(isinstance(record, MessageRecord) for record in records) and not self._stored(unit):
-            return
-        self._ensure(unit, records)
+        stored = unit.sessions.transcript(self._file.session_id)
+        if stored is None:
+            if not any(isinstance(record, MessageRecord) for record in records):
+                return
+            self._add(unit, records)
         self._tally.session(self._file.session_id)
-        self._store(unit, records)
+        self._store(unit, records, new=stored is None)
         if last and self._changed and self._head is not None:
             branch = self._ending_at(unit, self._head)
             if not branch.active:
                 unit.messages.activate(branch)
         if self._changed and self._time is not None:
-            unit.sessions.touch(self._line(unit).session.session_key, self._time)
+            # A stored transcript stays under its key.
+            key = self._file.session_key if stored is None else stored.session_key
+            unit.sessions.touch(key, self._time)
 
-    def _stored(self, unit: UnitOfWork) -> bool:
-        return unit.sessions.transcript(self._file.session_id) is not None
-
-    def _line(self, unit: UnitOfWork) -> Line:
-        line = unit.messages.line(self._file.session_id)
-        if line is None:
+    def _active(self, unit: UnitOfWork) -> Branch:
+        branch = unit.messages.active_branch(self._file.session_id)
+        if branch is None:
             raise SessionMismatch
-        return line
+        return branch
 
-    def _ensure(self, unit: UnitOfWork, records: Iterable[object]) -> None:
-        """Makes the session and the transcript when they are new; a stored transcript stays under its key."""
+    def _add(self, unit: UnitOfWork, records: Iterable[object]) -> None:
+        """Makes the transcript, and its session when that is new."""
         file = self._file
-        if self._stored(unit):
-            return
         times = (record.created_at for record in records if isinstance(record, MessageRecord) and record.created_at)
         started = file.started_at or next(times, None) or self._clock()
         if unit.sessions.get(file.session_key) is None:
@@ -225,10 +226,10 @@ class _FileImport:
                 branch_id=self._new_id(),
             )
 
-    def _store(self, unit: UnitOfWork, records: Sequence[object]) -> None:
+    def _store(self, unit: UnitOfWork, records: Sequence[object], *, new: bool) -> None:
         ids = [record.message_id for record in records if isinstance(record, MessageRecord)]
-        known = unit.messages.known(self._file.session_id, ids)
-        group = _Group(self._line(unit).branch, [])
+        known = {} if new else unit.messages.known(self._file.session_id, ids)
+        group = _Group(self._active(unit), [])
         for record in records:
             if isinstance(record, MessageRecord):
                 group = self._message(unit, record, known, group)
@@ -249,12 +250,16 @@ class _FileImport:
             role=record.role,
             parts=record.parts,
             created_at=self._time,
+            # Where it stands if it follows the group.
+            parent_id=group.head,
+            depth=group.branch.depth + len(group.messages) + 1,
+            active=group.branch.active,
         )
         stored = known.get(record.message_id)
         previous, self._head = self._head, record.message_id
         if stored is not None:
             if stored.same_content(message):
-                self._tally.count(known=1)
+                self._tally.count("known")
             else:
                 what = f"message {record.message_id!r} is stored with other content; the stored one stays"
                 self._tally.problem(self._file.name, record.line, what)
@@ -264,7 +269,7 @@ class _FileImport:
             group = _Group(self._ending_at(unit, record.parent_id, otherwise=previous), [])
         group.messages.append(message)
         known[record.message_id] = message
-        self._tally.count(messages=1)
+        self._tally.count("messages")
         self._changed = True
         return group
 
@@ -286,21 +291,23 @@ class _FileImport:
                 )
             )
             self._changed = True
-        return _Group(self._line(unit).branch, [])
+        return _Group(self._active(unit), [])
 
     def _ending_at(self, unit: UnitOfWork, message_id: str | None, otherwise: str | None = None) -> Branch:
         """The branch ending in a message; in the file's previous one where that message was never stored."""
-        line = self._line(unit)
+        active = self._active(unit)
         if message_id is not None and unit.messages.find(self._file.session_id, message_id) is None:
             message_id = otherwise
-        if line.branch.head == message_id:
-            return line.branch
+        if active.head == message_id:
+            return active
         return unit.messages.branch_ending_at(self._file.session_id, message_id)
 
     def _title(self, unit: UnitOfWork, title: str) -> None:
-        session = self._line(unit).session
-        if title and (self._made or session.title is None):
-            unit.sessions.update(replace(session, title=title[:MAX_TITLE]))
+        line = unit.messages.line(self._file.session_id)
+        if line is None:
+            raise SessionMismatch
+        if title and (self._made or line.session.title is None):
+            unit.sessions.update(replace(line.session, title=title[:MAX_TITLE]))
 
     def _flush(self, unit: UnitOfWork, group: _Group) -> None:
         if group.messages:

@@ -7,7 +7,7 @@ from datetime import datetime
 from backscroll.domain.drafts import Draft, NewMessage, chosen, drafted
 from backscroll.domain.errors import InvalidRequest, MessageConflict, SessionNotFound
 from backscroll.domain.keys import agent_for, checked_key, kind_in_key
-from backscroll.domain.model import Branch, Line, Message, Session, SessionKind
+from backscroll.domain.model import Branch, Message, Session, SessionKind
 from backscroll.domain.parts import parts_of
 from backscroll.domain.ports import Clock, NewId, UnitOfWork
 from backscroll.domain.stores import Stores
@@ -84,10 +84,10 @@ class Writing:
             raise InvalidRequest(f"messages must be a sequence of messages, not {type(messages).__name__}")
         drafts = [drafted(one) for one in messages]
         with self._stores.of(key).writing() as unit:
-            line = unit.messages.current_line(key)
-            if line is None:
+            branch = unit.messages.current_branch(key)
+            if branch is None:
                 raise SessionNotFound
-            stored = _Appending(unit, line, self).run(drafts)
+            stored = _Appending(unit, key, branch, self).run(drafts)
             unit.commit()
             return stored
 
@@ -134,17 +134,17 @@ class Writing:
 class _Appending:
     """One call of append: messages that follow each other are stored together."""
 
-    def __init__(self, unit: UnitOfWork, line: Line, writing: Writing) -> None:
+    def __init__(self, unit: UnitOfWork, session_key: str, branch: Branch, writing: Writing) -> None:
         self._unit = unit
-        self._session = line.session
-        self._branch: Branch = line.branch
+        self._session_key = session_key
+        self._branch = branch
         self._writing = writing
         self._waiting: list[Message] = []
         self._known: dict[str, Message] = {}
         self._branched = False
 
     def run(self, drafts: list[Draft]) -> list[Message]:
-        session_id = self._session.session_id
+        session_id = self._branch.session_id
         ids = [draft.message_id for draft in drafts if draft.message_id is not None]
         if ids:
             self._known = self._unit.messages.known(session_id, ids)
@@ -162,7 +162,7 @@ class _Appending:
             self._known[message.message_id] = message
         if self._waiting:
             # The time of writing, not the message's own, which may be long past.
-            self._unit.sessions.touch(self._session.session_key, self._writing.now())
+            self._unit.sessions.touch(self._session_key, self._writing.now())
         self._store()
         if self._branched:
             # What was stored earlier in this call may have left the active path since.
@@ -172,7 +172,7 @@ class _Appending:
     def _branch_off(self, parent_id: str) -> None:
         self._store()
         self._branched = True
-        session_id = self._session.session_id
+        session_id = self._branch.session_id
         if self._unit.messages.find(session_id, parent_id) is None:
             raise InvalidRequest(f"parent_id {parent_id!r} names no message of the session's current transcript")
         self._branch = self._unit.messages.activate(self._unit.messages.branch_ending_at(session_id, parent_id))

@@ -15,25 +15,32 @@ OPERATOR = Requester.operator()
 ME = Requester("agent:main:me")
 SHORT, LONG = "agent:main:short", "agent:main:long"
 LENGTHS = {SHORT: 12, LONG: 6_000}
+# What FTS5 says of its own, and the end of a transaction.
+NOT_COUNTED = re.compile(r"^--|^COMMIT|^ROLLBACK|data_version|'main'\.'backscroll_message_index_")
 
 
 class Meter:
-    """Counts the statements and the steps of SQLite's virtual machine on every connection of an engine."""
+    """Counts the statements and the steps of SQLite's virtual machine on every connection of an engine.
+
+    Statements are told by SQLite itself, whoever says them, with their parameters in them.
+    """
 
     def __init__(self, engine: sa.Engine) -> None:
         self.steps = 0
-        self.statements: list[tuple[str, object]] = []
+        self.statements: list[str] = []
         event.listen(engine, "connect", self._connected)
-        event.listen(engine, "before_cursor_execute", self._executed)
 
     def _connected(self, connection: sqlite3.Connection, record: object) -> None:
         def step() -> None:
             self.steps += 1
 
         connection.set_progress_handler(step, 1)
+        connection.set_trace_callback(self._begun)
 
-    def _executed(self, connection, cursor, statement, parameters, context, many) -> None:
-        self.statements.append((statement, parameters))
+    def _begun(self, statement: str) -> None:
+        # A statement that has triggers is told again for each of them.
+        if [statement] != self.statements[-1:] and not NOT_COUNTED.search(statement):
+            self.statements.append(statement)
 
     def count(self, call: Callable[[], object]) -> int:
         """The steps of a call; its statements are left in `statements`."""
@@ -116,29 +123,29 @@ def test_no_read_scans_a_table(what: str, measured: tuple[Backscroll, Meter]) ->
         "a list": lambda: scroll.sessions(requester=ME),
     }
     meter.count(others.get(what) or (lambda: READS[what](scroll, LONG)))
-    reads = [one for one in meter.statements if re.match(r"\s*(SELECT|WITH)", one[0])]
+    reads = [one for one in meter.statements if re.match(r"\s*(SELECT|WITH)", one)]
     assert reads
-    for statement, parameters in reads:
-        for step in plan(scroll, statement, parameters):
+    for statement in reads:
+        for step in plan(scroll, statement):
             assert not step.startswith("SCAN") or HARMLESS.search(step), (statement, step)
 
 
-def plan(scroll: Backscroll, statement: str, parameters: object) -> list[str]:
+def plan(scroll: Backscroll, statement: str) -> list[str]:
     with scroll._searching._stores.reading() as unit:
-        rows = unit._transaction.connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+        rows = unit._transaction.connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}")
         return [row[3] for row in rows]
 
 
 @pytest.mark.parametrize("what", [what for what in READS if "session" not in what])
-def test_a_page_of_history_is_two_statements(what: str, measured: tuple[Backscroll, Meter]) -> None:
+def test_a_page_of_history_is_two_statements_in_a_transaction(what: str, measured: tuple[Backscroll, Meter]) -> None:
     scroll, meter = measured
     meter.count(lambda: READS[what](scroll, LONG))
-    assert len(meter.statements) == 2, meter.statements
+    assert len(meter.statements) == len(["BEGIN", "where to read", "what is there"]), meter.statements
 
 
 WRITES = {
-    "an append": (lambda scroll, key, n: scroll.append(key, "user", f"basalt {n}"), 8),
-    "an edit": (lambda scroll, key, n: scroll.edit(key, "bnew", f"mica {n}"), 12),
+    "an append": (lambda scroll, key, n: scroll.append(key, "user", f"basalt {n}"), 10),
+    "an edit": (lambda scroll, key, n: scroll.edit(key, "bnew", f"mica {n}"), 15),
 }
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from backscroll import Backscroll, Requester, SchemaOutdated
+from backscroll.domain.parts import ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from backscroll.infrastructure import migrate
 from tests.factories import opened
 from tests.migrations.databases import at_revision, revision_of, rows, schema
@@ -36,6 +37,14 @@ FOUND = {
     "plan trips": [],
     "ocelot": [],
 }
+# Whatever the form in which a release packed them: those of the messages after the first.
+PARTS = [
+    (ReasoningPart("timetable"), TextPart("Which?")),
+    (TextPart("the slow one, 后天上午的船"),),
+    (ToolCallPart("book", '{"port": "Piraeus"}'),),
+    (ToolResultPart("confirmed sodium", "c1"),),
+    (TextPart("Booked: 07:30"), TextPart("from Rafina")),
+]
 # A message that is asked for, in its transcript, and the messages that are shown around it, tools among them.
 REOPENED = {
     (TRIP, None, None): ["next-1", "next-2"],
@@ -84,6 +93,8 @@ def look_at(scroll: Backscroll) -> None:
             include_tools=True,
         )
         assert (key, message_id, [message.message_id for message in page.messages]) == (key, message_id, ids)
+        if message_id == "trip-1":
+            assert [message.parts for message in page.messages[1:]] == PARTS
     private = scroll.history("agent:main:private", requester=Requester("agent:main:private"))
     assert [message.text for message in private.messages] == ["heliotrope is a secret"]
 
@@ -128,6 +139,20 @@ def test_an_upgrade_and_its_downgrade_leave_every_row_and_the_schema_as_they_wer
         at_revision(store, lambda connection: migrate.downgrade(connection, origin))
         assert rows(store, {"backscroll_alembic_version"}) == before
         assert schema(store) == made
+
+
+def test_parts_are_written_out_for_the_releases_before_their_lists(tmp_path):
+    path = Path(shutil.copy(FOLDER / "0004.sqlite", tmp_path / "store.db"))
+    with opened(path) as scroll:
+        scroll.append(
+            TRIP,
+            "tool",
+            [{"type": "tool_result", "text": "[1]", "name": "x", "is_error": True}, {"type": "text", "text": ""}],
+        )
+    at_revision(path, lambda connection: migrate.downgrade(connection, "0003_backscroll"))
+    *found, added = (row["parts"] for row in rows(path)["backscroll_messages"])
+    assert added == '[{"type":"tool_result","text":"[1]","name":"x","is_error":true},0]'
+    assert found == [row["parts"] for row in rows(FOLDER / "0003.sqlite")["backscroll_messages"]]
 
 
 def test_a_store_is_upgraded_to_the_schema_of_a_new_one(store, store_path):

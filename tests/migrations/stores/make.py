@@ -105,37 +105,20 @@ def converse(scroll: Facade) -> None:
 
 
 def make(path: Path, revision: str = migrate.HEAD) -> None:
-    """A store at `path`: written by this release, or its rows put into the tables of an earlier revision."""
-    scratch = path.with_suffix(".scratch")
-    for file, to in ((scratch, migrate.HEAD), (path, revision)):
-        engine = create_engine(f"sqlite:///{file}", busy_timeout=5, synchronous="NORMAL")
-        with begun(engine, writing=True) as connection:
-            migrate.upgrade(connection, to)
-            connection.commit()
-        if to == migrate.HEAD:
-            converse(facade(engine))
-        engine.dispose()
+    """A store at `path`: written by this release and, for an earlier revision, taken back to it."""
+    engine = create_engine(f"sqlite:///{path}", busy_timeout=5, synchronous="NORMAL")
+    with begun(engine, writing=True) as connection:
+        migrate.upgrade(connection)
+        connection.commit()
+    converse(facade(engine))
+    with begun(engine, writing=True) as connection:
+        migrate.downgrade(connection, revision)
+        connection.commit()
+    engine.dispose()
     with closing(sqlite3.connect(path, isolation_level=None)) as target:
-        if revision != migrate.HEAD:
-            copy_rows(target, scratch)
         target.execute("PRAGMA journal_mode = DELETE")
         target.execute("PRAGMA page_size = 1024")
         target.execute("VACUUM")
-    for name in (scratch.name, f"{scratch.name}-wal", f"{scratch.name}-shm"):
-        scratch.with_name(name).unlink(missing_ok=True)
-
-
-def copy_rows(target: sqlite3.Connection, source: Path) -> None:
-    """Puts the rows of another file into the tables and columns that this one has."""
-    target.execute("ATTACH ? AS source", (str(source),))
-    for table in ("agents", "sessions", "transcripts", "messages", "branches", "resets", "pending", "index_state"):
-        names = target.execute("SELECT name FROM pragma_table_info(?, 'main')", (f"backscroll_{table}",)).fetchall()
-        if columns := ", ".join(name for (name,) in names):
-            rows = f"SELECT {columns} FROM source.backscroll_{table}"
-            target.execute(f"INSERT INTO main.backscroll_{table} ({columns}) {rows}")
-    target.execute("DELETE FROM main.sqlite_sequence")
-    target.execute("INSERT INTO main.sqlite_sequence SELECT * FROM source.sqlite_sequence")
-    target.execute("DETACH source")
 
 
 if __name__ == "__main__":
