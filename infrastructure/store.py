@@ -11,7 +11,7 @@ from sqlalchemy import exc, orm
 from backscroll.domain.errors import InvalidRequest, StoreUnavailable
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import bridge
-from backscroll.infrastructure.engine import begun, ensure_begun, translated
+from backscroll.infrastructure.engine import begun, ensure_begun, small_cache, translated
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.index import SqlIndex
 from backscroll.infrastructure.sessions import SqlSessions
@@ -39,6 +39,10 @@ class SqlUnitOfWork:
         self.sessions = SqlSessions(session)
         self.messages = SqlMessages(session, options.inline_reindex_limit, options.new_id, options.clock)
         self.index = SqlIndex(session, options.rank_bound)
+
+    def sparing(self) -> AbstractContextManager[None]:
+        """Inside, little of the database is kept in memory: for work that reads nothing twice."""
+        return small_cache(self._session.connection())
 
     def commit(self) -> None:
         """Makes the changes durable (inside a host's transaction: hands them to it)."""
