@@ -277,6 +277,10 @@ class UnitOfWork(Protocol):
     @property
     def index(self) -> Index: ...
 
+    def sparing(self) -> AbstractContextManager[None]:
+        """Inside, little of the database is kept in memory: for work that reads nothing twice."""
+        ...
+
     def commit(self) -> None:
         """Makes the changes durable (inside a host's transaction: hands them to it)."""
         ...

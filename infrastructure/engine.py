@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 _CACHE_KIB = 16_384
+_SMALL_CACHE_KIB = 2_048
 _LOOK_AGAIN = 0.002
 """Seconds between a waiting writer's looks at the lock."""
 _LONG = 1.0
@@ -194,6 +195,18 @@ def _told(connection: sa.Connection, statement: str) -> Any:
         return cursor.fetchone()
     finally:
         cursor.close()
+
+
+@contextmanager
+def small_cache(connection: sa.Connection) -> Iterator[None]:
+    """Lets a connection keep fewer pages of the database in memory, where it may keep many."""
+    (kib,) = _told(connection, "PRAGMA cache_size")
+    # Below zero it is in KiB, else in pages, as somebody else wished.
+    _told(connection, f"PRAGMA cache_size = {max(kib, -_SMALL_CACHE_KIB) if kib < 0 else kib}")
+    try:
+        yield
+    finally:
+        _told(connection, f"PRAGMA cache_size = {kib}")
 
 
 def _is_locked(connection: sa.Connection) -> bool:

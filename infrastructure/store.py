@@ -11,7 +11,7 @@ from sqlalchemy import exc
 from backscroll.domain.errors import InvalidRequest, StoreUnavailable
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import bridge
-from backscroll.infrastructure.engine import begun, ensure_begun, translated
+from backscroll.infrastructure.engine import begun, ensure_begun, small_cache, translated
 from backscroll.infrastructure.index import SqlIndex
 from backscroll.infrastructure.sessions import SqlSessions
 from backscroll.infrastructure.single import OneForAll
@@ -39,6 +39,10 @@ class SqlUnitOfWork:
         self.sessions = SqlSessions(transaction)
         self.messages = SqlMessages(transaction, options.inline_reindex_limit, options.new_id, options.clock)
         self.index = SqlIndex(transaction, options.rank_bound)
+
+    def sparing(self) -> AbstractContextManager[None]:
+        """Inside, little of the database is kept in memory: for work that reads nothing twice."""
+        return small_cache(self._transaction.connection)
 
     def commit(self) -> None:
         """Makes the changes durable (inside a host's transaction: hands them to it)."""

@@ -75,7 +75,8 @@ class Importing:
                 spoken = any(isinstance(record, MessageRecord) for record in records)
                 store = self._store_for(file, make=spoken)
                 # A batch without a message makes no store, and without one there is no session that it could change.
-                with contextlib.suppress(*() if spoken else (SessionNotFound,)), store.writing() as unit:
+                unknown = contextlib.suppress(*() if spoken else (SessionNotFound,))
+                with unknown, store.writing() as unit, unit.sparing():
                     importer.take(unit, records, last=last)
                     unit.commit()
                 if progress is not None:

@@ -21,8 +21,10 @@ A message id appears once among the records of a file: an equal message under th
 bad line.
 """
 
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from backscroll.domain.errors import ImportFailed, InvalidRequest
@@ -81,8 +83,8 @@ class JsonlSessionReader:
         held: Record | None = None
         held_end = end = 0
         try:
-            with source.open("rb") as handle:
-                walk = _Walk(self._longest_line)
+            with source.open("rb") as handle, closing(Tree()) as tree:
+                walk = _Walk(self._longest_line, tree)
                 for line in raw_lines(handle, self._longest_line):
                     end = line.end
                     for record in walk.records_of(line):
@@ -91,6 +93,8 @@ class JsonlSessionReader:
                         held, held_end = record, end
         except OSError as error:
             raise ImportFailed(f"{source} cannot be read: {error.strerror or error}") from error
+        except sqlite3.Error as error:
+            raise ImportFailed(f"what was read of {source} cannot be kept in a temporary file: {error}") from error
         # Held back until here, because empty lines at the end of the file count as done with it.
         if held is not None:
             yield ReadLine(end, held)
@@ -115,7 +119,7 @@ class _Walk:
     """Turns the lines of one file, in order, into records."""
 
     longest: int
-    tree: Tree = field(default_factory=Tree)
+    tree: Tree
     begun: bool = False
 
     def records_of(self, line: RawLine) -> Iterable[Record]:

@@ -1,8 +1,8 @@
 """Follows the tree of records in a transcript file and says where each message belongs among the messages alone.
 
 The files link every record to the one before it, also those that are no messages. This walks through the records in the
-order of the file and keeps, in memory, only ids: of the messages, and of the records left out since the last reset,
-each with the message before it. The rules are those by which the programs themselves read their files:
+order of the file and keeps only ids: of the messages (`seen.py`, in constant memory), and of the records left out since
+the last reset, each with the message before it. The rules are those by which the programs themselves read their files:
 
 - A record without a parent, or whose parent nobody knows (its line was bad), follows the record that is active then.
 - Every record makes its own line the active one, also a label or a summary, except those appended at the side
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from backscroll.domain.text import checked_message_id, storable
+from backscroll.infrastructure.importers.seen import Seen
 
 _MOVING = frozenset(
     {
@@ -55,8 +56,9 @@ class Tree:
     """The state of the walk. `head` is the message in which the active line ends now (None: before the first one)."""
 
     head: str | None = None
-    _contents: dict[str, int] = field(default_factory=dict)
-    _open: set[str] = field(default_factory=set)
+    _messages: Seen = field(default_factory=Seen)
+    _era: int = 0
+    """Counts the resets: nothing continues a message of an earlier era."""
     _gaps: dict[str, _Gap] = field(default_factory=dict)
     _leaf: str | None = None
     _cursor: str | None = None
@@ -69,10 +71,9 @@ class Tree:
         """
         message_id = _id_of(entry, line)
         parent = self._before(entry)
-        if (known := self._contents.get(message_id)) is not None:
-            return Place(message_id, parent, repeats=known == content)
-        self._contents[message_id] = content
-        self._open.add(message_id)
+        if (known := self._messages.get(message_id)) is not None:
+            return Place(message_id, parent, repeats=known.content == content)
+        self._messages.add(message_id, content, self._era)
         if (gap := self._gaps.get(_parent_of(entry) or "")) is not None:
             gap.after = message_id
         aside = _is_aside(entry)
@@ -81,6 +82,10 @@ class Tree:
         self._cursor = message_id
         return Place(message_id, parent, aside)
 
+    def close(self) -> None:
+        """Lets go of what was noted."""
+        self._messages.close()
+
     def pass_over(self, entry: Mapping[str, object]) -> bool:
         """Takes in a record that is no message; returns whether the active line now ends in another message."""
         record_id = entry.get("id")
@@ -88,7 +93,7 @@ class Tree:
             return False
         record_id = storable(record_id)
         before = self._before(entry)
-        if record_id not in self._open:
+        if not self._is_open(record_id):
             outer = self._gaps.get(_parent_of(entry) or "")
             shared = outer is not None and outer.before == before and outer.after is None
             self._gaps[record_id] = outer if outer is not None and shared else _Gap(before)
@@ -112,7 +117,7 @@ class Tree:
         first_kept = self._first_from(entry.get("firstKeptEntryId"))
         moved = after != self.head
         self.head, self._leaf, self._cursor, self._closed = after, reset_id, reset_id, True
-        self._open.clear()
+        self._era += 1
         self._gaps = {reset_id: _Gap(after)}
         return reset_id, first_kept, moved
 
@@ -122,7 +127,7 @@ class Tree:
         cursor = entry.get("appendParentId", target)
         valid = "targetId" in entry and self._is_known(target) and self._is_known(cursor)
         before = self._resolved(target) if valid else self._before(entry)
-        if isinstance(leaf_id := entry.get("id"), str) and storable(leaf_id) not in self._open:
+        if isinstance(leaf_id := entry.get("id"), str) and not self._is_open(storable(leaf_id)):
             self._gaps[storable(leaf_id)] = _Gap(before)
         if valid:
             self.head = before
@@ -137,6 +142,9 @@ class Tree:
             # A record with an id and an explicit null is a root; but nothing starts anew behind a reset.
             root = "parentId" in entry and entry["parentId"] is None and entry.get("id") is not None
             return None if root and not self._closed else self.head
+        if parent == self._cursor == self._leaf == self.head:
+            # As nearly always.
+            return parent
         if parent == self._cursor and self._leaf != self._cursor and not _is_aside(entry):
             # It was appended behind something that is not on the active line, but continues that line.
             return self.head
@@ -148,21 +156,26 @@ class Tree:
         if not isinstance(record_id, str):
             return False
         record_id = storable(record_id)
-        return record_id in self._open or record_id in self._gaps
+        return self._is_open(record_id) or record_id in self._gaps
+
+    def _is_open(self, record_id: str) -> bool:
+        """Whether it is a message behind the last reset."""
+        met = self._messages.get(record_id)
+        return met is not None and met.era == self._era
 
     def _resolved(self, record_id: object) -> str | None:
         """A known record, as the message that it is or that stands before it."""
         if not isinstance(record_id, str):
             return None
         record_id = storable(record_id)
-        return record_id if record_id in self._open else self._gaps[record_id].before
+        return record_id if self._is_open(record_id) else self._gaps[record_id].before
 
     def _first_from(self, record_id: object) -> str | None:
         """The first message from a record on, the record itself included; None when there is none or it is unknown."""
         if not isinstance(record_id, str):
             return None
         record_id = storable(record_id)
-        if record_id in self._contents:
+        if self._messages.get(record_id) is not None:
             return record_id
         return gap.after if (gap := self._gaps.get(record_id)) else None
 

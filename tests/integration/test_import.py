@@ -5,6 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
 
 from backscroll import Backscroll, ImportFailed, InvalidRequest, Requester, SessionNotFound
 from backscroll.infrastructure.settings import BoundsSettings
@@ -249,3 +251,22 @@ def test_messages_that_find_no_session_are_not_passed_over(scroll: Backscroll, m
         with pytest.raises(SessionNotFound):
             scroll.import_transcripts(EXAMPLES)
     assert scroll.import_transcripts(EXAMPLES).messages == 72
+
+
+@pytest.mark.parametrize(("usual", "meanwhile"), [(-16_384, -2_048), (-1_000, -1_000), (50, 50)])
+def test_an_import_keeps_little_of_the_database_in_memory_and_leaves_the_cache_as_it_was(usual, meanwhile, tmp_path):
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'store.db'}")
+    said_to_sqlite: list[str] = []
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection, record):
+        connection.execute(f"PRAGMA cache_size = {usual}")
+        connection.set_trace_callback(said_to_sqlite.append)
+
+    with Backscroll.open(engine) as scroll:
+        said_to_sqlite.clear()
+        scroll.import_transcripts(write(tmp_path / "s.jsonl", header("s"), said("m1", None, "granite")))
+        sizes = [one for one in said_to_sqlite if one.startswith("PRAGMA cache_size =")]
+        assert sizes == [f"PRAGMA cache_size = {meanwhile}", f"PRAGMA cache_size = {usual}"]
+        assert found(scroll, "granite") == ["m1"]
+    engine.dispose()
