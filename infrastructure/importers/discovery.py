@@ -27,6 +27,7 @@ from backscroll.infrastructure.importers import registry
 from backscroll.infrastructure.importers.lines import UnreadableLine, json_object
 
 _BEGINNING = 64 * 1024
+_ASKED_FOR = ("id", "timestamp", "parentSession", "cwd")
 _ARCHIVE = re.compile(r"(?P<id>.+)\.jsonl\.reset\.(?P<time>.+)", re.DOTALL)
 _PI = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d[-.\d]*Z_(?P<id>.+)\.jsonl", re.DOTALL)
 _LEFT_OUT = re.compile(
@@ -37,19 +38,26 @@ _PACKED = re.compile(r"\.(zst|gz|xz|bz2|br)$", re.I)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A transcript file: its path, its name below the path that was asked for, and what name and beginning tell.
+    """A transcript file: where it is, its name below the path that was asked for, and what name and beginning tell.
+
+    There may be very many of them: no `Path` is kept, and of the header only what somebody asks for.
 
     `named_id` is the session id in the name, `header` the session header that it begins with, `archived` the time
     in the name of an earlier transcript.
     """
 
-    path: Path
+    location: str
     name: str
     size: int
     named_id: str
     header: Mapping[str, object] | None
     archived: str | None
     of_pi: bool
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return Path(self.location)
 
     @property
     def session_id(self) -> str:
@@ -151,11 +159,11 @@ def _looked_at(path: Path, name: str, *, trusted: bool) -> Found | None:
     archive, of_pi = _ARCHIVE.fullmatch(path.name), _PI.fullmatch(path.name)
     match = archive or of_pi
     return Found(
-        path=path,
+        location=str(path),
         name=name,
         size=size,
         named_id=nameable(match["id"] if match else path.name.removesuffix(".jsonl")),
-        header=header,
+        header=header and {field: header[field] for field in _ASKED_FOR if field in header},
         archived=archive["time"] if archive else None,
         of_pi=of_pi is not None,
     )
