@@ -203,8 +203,11 @@ class Reindexed:
 class Index(Protocol):
     """The full-text index beside the transcripts."""
 
-    def search(self, request: SearchRequest) -> list[Match]:
-        """The best `request.limit` matches in scope, best first."""
+    def search(self, request: SearchRequest, *, settled: bool = False) -> list[Match]:
+        """The best `request.limit` matches in scope, best first.
+
+        `settled` says that `is_pending` is known to be false, which saves work and changes no answer.
+        """
         ...
 
     def is_pending(self, request: SearchRequest) -> bool:

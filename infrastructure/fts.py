@@ -10,6 +10,7 @@ The migrations create it (see revision 0002).
 Source: https://sqlite.org/fts5.html, "External Content Tables" and "Special INSERT Directives".
 """
 
+import json
 from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
@@ -21,6 +22,8 @@ INDEX = "backscroll_message_index"
 VIEW = "backscroll_indexed_messages"
 SIZES = INDEX + "_docsize"
 """FTS5's own table of the lengths of the rows."""
+BM25 = f"bm25({INDEX}, 1.0, 0.0)"
+"""How FTS5 ranks a row that matches, lower is better; the scope tokens do not count."""
 
 # As revision 0002 has it; marks count as letters, since in the Indic scripts they are the vowels.
 CREATE = f"""CREATE VIRTUAL TABLE {INDEX} USING fts5(
@@ -125,10 +128,11 @@ def totals(connection: sa.Connection) -> tuple[int, float]:
     return rows, (sum(tokens) / rows if rows else 0.0) or 1.0
 
 
-def count(connection: sa.Connection, query: Query) -> int:
-    """How many rows of the whole index match."""
-    statement = f"SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH ?"
-    return int(connection.exec_driver_sql(statement, (match_expression(query),)).scalar_one())
+def counts(connection: sa.Connection, queries: Iterable[Query]) -> list[int]:
+    """In how many rows of the whole index each of the queries matches."""
+    statement = f"""SELECT (SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH asked.value) FROM json_each(?) AS asked"""
+    expressions = [match_expression(one) for one in queries]
+    return list(connection.exec_driver_sql(statement, (json.dumps(expressions),)).scalars()) if expressions else []
 
 
 def is_rare(connection: sa.Connection, query: Query, most: int) -> bool:

@@ -22,9 +22,9 @@ class SqlIndex:
         self._session = session
         self._rank_bound = rank_bound
 
-    def search(self, request: SearchRequest) -> list[Match]:
-        """The best `request.limit` matches in scope, best first."""
-        return best_matches(self._session.connection(), request, self._rank_bound)
+    def search(self, request: SearchRequest, *, settled: bool = False) -> list[Match]:
+        """The best `request.limit` matches in scope, best first; `settled`: it is known that nothing there waits."""
+        return best_matches(self._session.connection(), request, self._rank_bound, settled=settled)
 
     def is_pending(self, request: SearchRequest) -> bool:
         """Whether a transcript that the search reaches waits to be reindexed."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from backscroll.domain.model import SPOKEN
 from backscroll.domain.ports import SearchRequest
 from backscroll.domain.query import Query
 from backscroll.infrastructure import fts
@@ -13,17 +14,26 @@ from backscroll.infrastructure.types import json_text, micros
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """The tables and conditions behind a SELECT of matching messages (`m`), with their parameters.
+    """What follows the FROM of a SELECT of matching messages (`m`), with its parameters.
 
-    `anywhere` are those for all messages in scope, whatever else the request leaves out. `tokens` and `agents` are
-    the index tokens that narrow the match itself.
+    `filters` are the conditions alone, with what they need joined to messages already found. `selective`: they leave
+    out some of what the index finds even when that is up to date. `counted` counts, up to `:bound`, in how many of
+    all messages in scope, whatever else the request leaves out, each of the `:expressions` occurs. `tokens` and
+    `agents` are the index tokens that narrow the match itself.
     """
 
     source: str
-    anywhere: str
+    filters: str
+    selective: bool
+    counted: str
     params: dict[str, object]
     tokens: tuple[str, ...]
     agents: tuple[str, ...]
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether the index is asked for anything but the query."""
+        return bool(self.tokens or self.agents)
 
     def expression(self, query: Query) -> str:
         """What to ask the index for `query` in this scope; the parameter `match`."""
@@ -73,16 +83,27 @@ def matching(connection: sa.Connection, request: SearchRequest) -> Matching | No
     # From the index to the messages, never the other way round, whatever the planner may think.
     messages = f" CROSS JOIN backscroll_messages AS m ON m.id = {fts.INDEX}.rowid"
     join = _SESSION if by_session else ""
-    source = f"FROM {fts.INDEX}{messages}{join} WHERE {' AND '.join([_MATCHES, *conditions, *by_session])}"
-    anywhere = f"FROM {fts.INDEX}{messages + join if by_session else ''} WHERE {' AND '.join([_MATCHES, *by_session])}"
+    filters = f"{join} WHERE {' AND '.join([*conditions, *by_session])}"
+    within = "".join(f" AND {condition}" for condition in by_session)
+    anywhere = f"FROM {fts.INDEX}{messages + join if by_session else ''} WHERE {fts.INDEX} MATCH asked.value{within}"
     listed = () if looked_up or len(agents) > MOST_TOKENS else tuple(f"a{pk}" for pk in agents)
-    return Matching(source, anywhere, params, tuple(tokens or ()), listed)
+    return Matching(
+        source=f"{fts.INDEX}{messages}{filters} AND {fts.INDEX} MATCH :match",
+        filters=filters,
+        selective=bool(by_session) or len(conditions) > _ALWAYS or not SPOKEN.issubset(request.roles),
+        counted=f"SELECT (SELECT count(*) FROM (SELECT 1 {anywhere} LIMIT :bound)) FROM {_ASKED}",
+        params=params,
+        tokens=tuple(tokens or ()),
+        agents=listed,
+    )
 
 
+_ALWAYS = 2
+"""The conditions of every search: what is active, and the roles."""
+_ASKED = "json_each(:expressions) AS asked"
 _FEW_MATCHES = 100
 _AGENTS = "SELECT id FROM backscroll_agents WHERE agent_id IN (SELECT value FROM json_each(?))"
 _SESSION_KEY = "SELECT id FROM backscroll_sessions WHERE session_key = ?"
-_MATCHES = f"{fts.INDEX} MATCH :match"
 _SESSION = (
     " CROSS JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk"
     " CROSS JOIN backscroll_sessions AS s ON s.id = t.session_pk"

@@ -86,13 +86,13 @@ class FiledIndex(SqlIndex):
         self._agent_id = agent_id
         self._kin = kin
 
-    def gather(self, request: SearchRequest) -> Gathered:
-        """What is ranked together with other files' matches."""
+    def gather(self, request: SearchRequest, *, settled: bool) -> Gathered:
+        """What is ranked together with other files' matches; `settled`: it is known that nothing in scope waits."""
         matched = matching(self._session.connection(), request)
         if matched is None:
             return Gathered((), 0, [0] * len(request.query.phrases))
         bound = bounded(self._rank_bound, request)
-        candidates = Candidates(self._session.connection(), request, matched, bound)
+        candidates = Candidates(self._session.connection(), request, matched, bound, settled=settled)
         found = candidates.read()
         named = list(zip(found, candidates.names(found), strict=True))
         return Gathered(named, candidates.met, candidates.frequencies())
