@@ -12,8 +12,7 @@ References: Unicode Standard Annex #15 (normalization forms), The Unicode Standa
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
@@ -52,6 +51,9 @@ _COMPOSING = re.compile("[\u1160-\u11ff\u3131-\u318e\ud7b0-\ud7fb\uff9e-\uffdc\U
 # Python's normalization takes time in the square of the number of marks on one letter (200,000 marks: 20 seconds).
 _HEAP_OF_MARKS = re.compile(r"(?:[^\w\s]|[\uff9e\uff9f]){64,}")
 _SHORT = 1_024
+_ASCII = bytes(range(0x80))
+_REPLACED = 8
+"""So many different characters are quicker replaced one after the other than all at once."""
 _TOKEN = re.compile(f"[^ {JOINT}]+")
 _RUN = re.compile(r"[^\x00-/:-@\[-`{-\x7f]+")  # what stands between ASCII signs, which begin and end every token
 
@@ -116,14 +118,20 @@ def is_native(text: str) -> bool:
     return text.isascii() or _NATIVE.fullmatch(text) is not None
 
 
-@cache
-def spellings() -> Mapping[str, str]:
-    """The small letters that native text may have for each folded one, where there are several."""
-    found: dict[str, str] = {}
-    for char in map(chr, range(0x1F00)):
-        if char == char.lower() and is_native(char) and (folded := fold(char)) != " ":
-            found[folded] = found.get(folded, "") + char
-    return {folded: chars for folded, chars in found.items() if len(chars) > 1}
+def folded_in_place(text: str) -> str:
+    """Native text folded, every character in its place: between tokens may stand any ASCII sign."""
+    if text.isascii():
+        return text.lower()
+    data = text.encode()
+    foreign = data.translate(None, _ASCII).decode()
+    # Python lowers text that is not ASCII slowly, and most of what is not ASCII is small already.
+    small = data.lower().decode() if foreign == foreign.lower() else text.lower()
+    folds = {char: folded for char in set(foreign.lower()) if (folded := _FOLDS[ord(char)]) != char}
+    if len(folds) > _REPLACED:
+        return small.translate({ord(char): folded for char, folded in folds.items()})
+    for char, folded in folds.items():
+        small = small.replace(char, folded)
+    return small
 
 
 def terms(text: str) -> tuple[str, ...]:
@@ -138,6 +146,13 @@ def tokens(text: str) -> Iterator[Token]:
             yield Token(run.group().lower(), run.start(), run.end())
         else:
             yield from _folded(run.group(), run.start())
+
+
+def foreign_runs(text: str) -> Iterator[tuple[int, int, Iterator[Token]]]:
+    """The runs of characters between ASCII signs that are not ASCII throughout: start, end and tokens of each."""
+    for run in _RUN.finditer(text):
+        if not run.group().isascii():
+            yield run.start(), run.end(), _folded(run.group(), run.start())
 
 
 def _folded(text: str, at: int) -> Iterator[Token]:

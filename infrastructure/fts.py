@@ -11,6 +11,7 @@ Source: https://sqlite.org/fts5.html, "External Content Tables" and "Special INS
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
@@ -47,6 +48,8 @@ _MERGE = f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('merge', ?)"
 
 IndexRow = tuple[int, str, str]
 """Row id, body and scope tokens, as the index holds them."""
+_SCOPE_TOKEN = re.compile("[as][0-9]*")
+"""What a scope token or the beginning of one looks like, which a word of a query may do too."""
 
 
 def scope_tokens(session_pk: int, agent_pk: int) -> str:
@@ -162,7 +165,10 @@ def match_expression(query: Query, scope: Iterable[str] = (), agents: Iterable[s
     phrases = ['"' + " ".join(phrase) + '"' for phrase in query.phrases]
     if query.match is Match.PREFIX:
         phrases[-1] += "*"
-    expression = f"{{body}} : ({(' OR ' if query.match is Match.ANY else ' AND ').join(phrases)})"
+    expression = f"({(' OR ' if query.match is Match.ANY else ' AND ').join(phrases)})"
+    # To be told which column is meant makes FTS5 read every position of each match: half as long again.
+    if any(all(map(_SCOPE_TOKEN.fullmatch, phrase)) for phrase in query.phrases):
+        expression = f"{{body}} : {expression}"
     for narrowing in (scope, agents):
         if tokens := list(narrowing):
             expression += f" AND {{scope}} : ({' OR '.join(tokens)})"
