@@ -61,10 +61,10 @@ def best_matches(connection: sa.Connection, request: SearchRequest, bound: int, 
 
     `settled`: nothing in scope waits to be reindexed, so that the index alone tells how many messages match.
     """
-    matched = matching(connection, request)
+    matched = matching(connection, request, settled=settled)
     if matched is None:
         return []
-    candidates = Candidates(connection, request, matched, bounded(bound, request), settled=settled)
+    candidates = Candidates(connection, request, matched, bounded(bound, request))
     best = candidates.best()
     names = candidates.names(one for _, one in best)
     return [match(score, one, name) for (score, one), name in zip(best, names, strict=True)]
@@ -107,17 +107,12 @@ def part_of(bound: int, limit: int) -> int:
 class Candidates:
     """The candidates of one search in one database."""
 
-    def __init__(
-        self, connection: sa.Connection, request: SearchRequest, matched: Matching, bound: int, *, settled: bool
-    ) -> None:
+    def __init__(self, connection: sa.Connection, request: SearchRequest, matched: Matching, bound: int) -> None:
         self._connection = connection
         self._request = request
         self._matched = matched
         self._newest = request.order is Order.NEWEST
         self._bound = bound
-        self._few = part_of(bound, request.limit)
-        self._settled = settled
-        self._settled = settled
         self._found: list[Candidate] = []
         self.met = 0
         """How many messages match, counted up to one more than are ranked."""
@@ -140,16 +135,24 @@ class Candidates:
         if self._newest:
             self._read(_READ.replace("{found}", _NEWEST), self._request.limit)
         else:
-            self._read(_READ.replace("{found}", _INDEXED if self._told_by_index else _FILTERED), self._bound)
+            shape = _READ.replace("{found}", _INDEXED if self._matched.told_by_index else _FILTERED)
+            for step in self._matched.steps():
+                self._read(shape, self._bound, step)
+                if step is None or self._suffice(self._matched.heads[step]):
+                    break
         return self._found
 
-    def _read(self, shape: str, bound: int) -> list[tuple[float, Candidate]]:
+    def _suffice(self, left_out: int) -> bool:
+        """Whether what was found is more than the bound, and all of it stored after the last of what was left out."""
+        return self.met > self._bound and min(one.pk for one in self._found) > left_out
+
+    def _read(self, shape: str, bound: int, step: int | None = None) -> list[tuple[float, Candidate]]:
         """Reads candidates; returns those that FTS5 has ranked already."""
         matched = self._matched
-        params = {"match": matched.expression(self._request.query), "bound": bound, "limit": self._request.limit}
+        params = {"match": matched.expression(self._request.query, step), "limit": self._request.limit}
         rows = self._connection.exec_driver_sql(
             shape.format(source=matched.source, filters=matched.filters),
-            matched.params | params | {"few": part_of(bound, self._request.limit)},
+            matched.params | params | {"bound": bound, "few": part_of(bound, self._request.limit)},
         ).all()
         self.met = rows[0][5] if rows else 0
         if rows and rows[0][4] is None:
@@ -160,11 +163,6 @@ class Candidates:
         ]
         return []
 
-    @property
-    def _told_by_index(self) -> bool:
-        """Whether the index alone tells how many messages match."""
-        return self._settled and not self._matched.selective
-
     def _suit_fts5(self) -> bool:
         """Whether FTS5's own bm25 is what is asked for, and quick.
 
@@ -173,7 +171,7 @@ class Candidates:
         query = self._request.query
         words = query.match is not By.PREFIX and all(len(phrase) == 1 for phrase in query.phrases)
         wanted = self._request.scope.admits_every_agent and not self._newest and not self._matched.narrowed
-        return wanted and words and len(query.phrases) <= _FEW_PHRASES and self._told_by_index
+        return wanted and words and len(query.phrases) <= _FEW_PHRASES and self._matched.told_by_index
 
     def statistics(self) -> tuple[list[float], float]:
         """The weight of each phrase, and the average length of a message.
@@ -184,7 +182,7 @@ class Candidates:
         all_seen = self.met <= self._bound and self._request.scope.admits_every_agent
         if all_seen and not self._newest and len(self._request.query.phrases) <= _FEW_PHRASES:
             total, average = fts.totals(self._connection)
-            counts = fts.counts(self._connection, self._several())
+            counts = fts.counts(self._connection, [self._matched.anywhere(one) for one in self._several()])
             return [weight(total, count) for count in counts or [len(self._found)]], average
         return weights(self.frequencies(), self._bound), average_length(self._found)
 
@@ -193,9 +191,14 @@ class Candidates:
         several = self._several()
         if not several:
             return [1]
-        expressions = json.dumps([self._matched.expression(one) for one in several])
-        params = {**self._matched.params, "expressions": expressions, "bound": self._bound}
-        return list(self._connection.exec_driver_sql(self._matched.counted, params).scalars())
+        counts: list[int] = []
+        for step in self._matched.steps():
+            expressions = json.dumps([self._matched.expression(one, step) for one in several])
+            params = {**self._matched.params, "expressions": expressions, "bound": self._bound}
+            counts = list(self._connection.exec_driver_sql(self._matched.counted, params).scalars())
+            if min(counts) >= self._bound:
+                break
+        return counts
 
     def names(self, those: Iterable[Candidate]) -> Sequence[Sequence[Any]]:
         """Message id, role, session id and session key of each."""

@@ -131,17 +131,16 @@ def totals(connection: sa.Connection) -> tuple[int, float]:
     return rows, (sum(tokens) / rows if rows else 0.0) or 1.0
 
 
-def counts(connection: sa.Connection, queries: Iterable[Query]) -> list[int]:
-    """In how many rows of the whole index each of the queries matches."""
-    statement = f"""SELECT (SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH asked.value) FROM json_each(?) AS asked"""
-    expressions = [match_expression(one) for one in queries]
+def counts(connection: sa.Connection, expressions: Sequence[str]) -> list[int]:
+    """How many rows of the whole index each of the expressions matches."""
+    statement = f"SELECT (SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH asked.value) FROM json_each(?) AS asked"
     return list(connection.exec_driver_sql(statement, (json.dumps(expressions),)).scalars()) if expressions else []
 
 
-def is_rare(connection: sa.Connection, query: Query, most: int) -> bool:
+def is_rare(connection: sa.Connection, expression: str, most: int) -> bool:
     """Whether at most `most` rows of the index match."""
     statement = f"SELECT count(*) FROM (SELECT 1 FROM {INDEX} WHERE {INDEX} MATCH ? LIMIT ?)"
-    return bool(connection.exec_driver_sql(statement, (match_expression(query), most + 1)).scalar_one() <= most)
+    return bool(connection.exec_driver_sql(statement, (expression, most + 1)).scalar_one() <= most)
 
 
 _COLUMNS = 2
@@ -157,14 +156,51 @@ def _varints(data: bytes) -> list[int]:
     return numbers[:-1]
 
 
-def match_expression(query: Query, scope: Iterable[str] = (), agents: Iterable[str] = ()) -> str:
+def completions(connection: sa.Connection, query: Query) -> tuple[str, ...]:
+    """The words in the index that begin like the last one of a prefix query; none where FTS5 is as quick by itself.
+
+    FTS5 merges the lists of all of them before it gives the first match: in a large index that takes long even for a
+    single word. Asked for one by one, their lists are only read as far as is needed.
+    """
+    if query.match is not Match.PREFIX or totals(connection)[0] < _LARGE:
+        return ()
+    begin = query.phrases[-1][-1]
+    params = {"begin": begin, "end": begin + "\U0010ffff", "most": _COMPLETIONS + 1}
+    try:
+        connection.exec_driver_sql(_CREATE_TERMS)
+        found = tuple(connection.exec_driver_sql(_TERMS_FROM, params).scalars())
+    except exc.DatabaseError:
+        # A host may forbid tables of any kind.
+        return ()
+    return found if len(found) <= _COMPLETIONS else ()
+
+
+_LARGE = 100_000
+"""Rows from which on it takes FTS5 long to merge the lists of words that begin alike."""
+_COMPLETIONS = 256
+# FTS5's view of its own terms, which holds nothing itself; it is asked for one term after the other, each the first
+# one behind the last. Tokens hold no character as small as the one that makes the next text behind them.
+_CREATE_TERMS = f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.backscroll_terms USING fts5vocab(main, {INDEX}, instance)"
+_TERMS_FROM = """WITH RECURSIVE found(term) AS (
+    SELECT (SELECT term FROM temp.backscroll_terms WHERE term >= :begin LIMIT 1)
+    UNION ALL SELECT (SELECT term FROM temp.backscroll_terms WHERE term >= found.term || char(1) LIMIT 1)
+    FROM found WHERE found.term < :end LIMIT :most
+) SELECT term FROM found WHERE term < :end"""
+
+
+def match_expression(
+    query: Query, scope: Iterable[str] = (), agents: Iterable[str] = (), ends: Iterable[str] = ()
+) -> str:
     """The FTS5 expression for a query, narrowed to rows that hold one of the tokens in each non-empty set.
 
-    Tokens are folded letters and digits alone, so that nothing in quotes can be read as syntax.
+    `ends` are the words that complete a prefix query, if they are known. Tokens are folded letters and digits alone,
+    so that nothing in quotes can be read as syntax.
     """
-    phrases = ['"' + " ".join(phrase) + '"' for phrase in query.phrases]
+    phrases = [_quoted(phrase) for phrase in query.phrases]
     if query.match is Match.PREFIX:
-        phrases[-1] += "*"
+        stem = query.phrases[-1][:-1]
+        known = [_quoted((*stem, end)) for end in ends]
+        phrases[-1] = f"({' OR '.join(known)})" if known else phrases[-1] + "*"
     expression = f"({(' OR ' if query.match is Match.ANY else ' AND ').join(phrases)})"
     # To be told which column is meant makes FTS5 read every position of each match: half as long again.
     if any(all(map(_SCOPE_TOKEN.fullmatch, phrase)) for phrase in query.phrases):
@@ -173,3 +209,7 @@ def match_expression(query: Query, scope: Iterable[str] = (), agents: Iterable[s
         if tokens := list(narrowing):
             expression += f" AND {{scope}} : ({' OR '.join(tokens)})"
     return expression
+
+
+def _quoted(phrase: Iterable[str]) -> str:
+    return f'"{" ".join(phrase)}"'

@@ -88,11 +88,11 @@ class FiledIndex(SqlIndex):
 
     def gather(self, request: SearchRequest, *, settled: bool) -> Gathered:
         """What is ranked together with other files' matches; `settled`: it is known that nothing in scope waits."""
-        matched = matching(self._session.connection(), request)
+        matched = matching(self._session.connection(), request, settled=settled)
         if matched is None:
             return Gathered((), 0, [0] * len(request.query.phrases))
         bound = bounded(self._rank_bound, request)
-        candidates = Candidates(self._session.connection(), request, matched, bound, settled=settled)
+        candidates = Candidates(self._session.connection(), request, matched, bound)
         found = candidates.read()
         named = list(zip(found, candidates.names(found), strict=True))
         return Gathered(named, candidates.met, candidates.frequencies())
