@@ -5,7 +5,7 @@ integrity check are always right, and text is stored once. Removing a row needs 
 is why whoever changes an indexed message removes its row first. The column `scope` holds a token for the session and
 one for the agent, weighted zero, so that FTS5 can intersect a narrow scope itself.
 
-The migrations create it (see revision 0002).
+The migrations create it (see revisions 0002 and 0004).
 
 Source: https://sqlite.org/fts5.html, "External Content Tables" and "Special INSERT Directives".
 """
@@ -36,6 +36,10 @@ CONFIGURE = (
 )
 _INSERT = f"INSERT INTO {INDEX}(rowid, body, scope) VALUES (?, ?, ?)"
 _DELETE = f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) VALUES ('delete', ?, ?, ?)"
+
+TERMS = INDEX + "_terms"
+"""FTS5's view of its own terms, which holds nothing itself."""
+CREATE_TERMS = f"CREATE VIRTUAL TABLE {TERMS} USING fts5vocab({INDEX}, instance)"
 
 _SPARE = INDEX + "_spare"
 _MERGE_PAGES = 200
@@ -167,10 +171,9 @@ def completions(connection: sa.Connection, query: Query) -> tuple[str, ...]:
     begin = query.phrases[-1][-1]
     params = {"begin": begin, "end": begin + "\U0010ffff", "most": _COMPLETIONS + 1}
     try:
-        connection.exec_driver_sql(_CREATE_TERMS)
         found = tuple(connection.exec_driver_sql(_TERMS_FROM, params).scalars())
     except exc.DatabaseError:
-        # A host may forbid tables of any kind.
+        # The view of the terms is lost, or what it shows is damaged.
         return ()
     return found if len(found) <= _COMPLETIONS else ()
 
@@ -178,12 +181,11 @@ def completions(connection: sa.Connection, query: Query) -> tuple[str, ...]:
 _LARGE = 100_000
 """Rows from which on it takes FTS5 long to merge the lists of words that begin alike."""
 _COMPLETIONS = 256
-# FTS5's view of its own terms, which holds nothing itself; it is asked for one term after the other, each the first
-# one behind the last. Tokens hold no character as small as the one that makes the next text behind them.
-_CREATE_TERMS = f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.backscroll_terms USING fts5vocab(main, {INDEX}, instance)"
-_TERMS_FROM = """WITH RECURSIVE found(term) AS (
-    SELECT (SELECT term FROM temp.backscroll_terms WHERE term >= :begin LIMIT 1)
-    UNION ALL SELECT (SELECT term FROM temp.backscroll_terms WHERE term >= found.term || char(1) LIMIT 1)
+# One term after the other, each the first one behind the last. Tokens hold no character as small as the one that makes
+# the next text behind them.
+_TERMS_FROM = f"""WITH RECURSIVE found(term) AS (
+    SELECT (SELECT term FROM {TERMS} WHERE term >= :begin LIMIT 1)
+    UNION ALL SELECT (SELECT term FROM {TERMS} WHERE term >= found.term || char(1) LIMIT 1)
     FROM found WHERE found.term < :end LIMIT :most
 ) SELECT term FROM found WHERE term < :end"""
 

@@ -52,7 +52,7 @@ CREATE TABLE trips (
     id INTEGER PRIMARY KEY, session_key TEXT NOT NULL REFERENCES backscroll_sessions (session_key) ON DELETE CASCADE,
     agent INTEGER REFERENCES backscroll_agents (id), "first one" INTEGER REFERENCES backscroll_messages);
 CREATE TABLE stops (trip_id INTEGER NOT NULL REFERENCES trips ON DELETE CASCADE, place TEXT);
-INSERT INTO trips VALUES (7, 'agent:main:main', 1, 3), (8, 'agent:main:long', 2, NULL);
+INSERT INTO trips VALUES (7, 'agent:main:main', 1, 3), (8, 'agent:main:long', 4, NULL);
 INSERT INTO stops VALUES (7, 'Naxos'), (8, 'Rafina');
 CREATE TABLE noticed (what TEXT);
 CREATE VIEW said AS SELECT m.text, s.title FROM backscroll_messages AS m
@@ -141,7 +141,7 @@ def test_a_rebuilt_table_and_all_that_hangs_on_it_are_as_before(
         assert rows(store)["backscroll_messages"][-1]["id"] == last + 1
         assert scroll.delete_session("agent:main:main")
         assert scroll.verify().problems == ()
-    assert hosts(store)[:2] == [[(8, "agent:main:long", 2, None)], [(8, "Rafina")]]
+    assert hosts(store)[:2] == [[(8, "agent:main:long", 4, None)], [(8, "Rafina")]]
     assert {what for (what,) in hosts(store)[2]} - {"changed"} == {"added", "removed"}
 
 
