@@ -237,6 +237,10 @@ class Index(Protocol):
         """Leaves a transcript that failed alone until then."""
         ...
 
+    def date_some(self) -> bool:
+        """One short step of noting how new stored messages are; whether there may be anything left to do."""
+        ...
+
     def merge_some(self, *, begin: bool) -> bool:
         """One short step of merging the index into one piece; whether there was anything left to do."""
         ...

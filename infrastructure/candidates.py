@@ -16,7 +16,7 @@ from backscroll.domain.ports import Match, SearchRequest
 from backscroll.domain.query import Match as By
 from backscroll.domain.query import Order, Query
 from backscroll.domain.ranking import Ranked, bm25, capped_weight, weight
-from backscroll.infrastructure import fts
+from backscroll.infrastructure import fts, times
 from backscroll.infrastructure.matching import Matching, matching
 from backscroll.infrastructure.types import from_micros
 
@@ -29,6 +29,12 @@ _SIZES = f"CROSS JOIN {fts.SIZES} AS d ON d.id = m.id"
 _INDEXED = f"SELECT rowid FROM {fts.INDEX} WHERE {fts.INDEX} MATCH :match ORDER BY rowid DESC LIMIT :bound + 1"
 _FILTERED = f"SELECT m.id FROM {{source}} ORDER BY {fts.INDEX}.rowid DESC LIMIT :bound + 1"
 _NEWEST = "SELECT m.id FROM {source} ORDER BY m.created_at DESC, m.id DESC LIMIT :limit"
+_SORTED = 1_000
+"""So many matches are sorted by time; of more the newest are looked for where they can be."""
+_WITHIN = f"""SELECT m.created_at, m.id FROM json_each(:stretches) AS within CROSS JOIN {{source}}
+    AND {fts.INDEX}.rowid BETWEEN json_extract(within.value, '$[0]') AND json_extract(within.value, '$[1]')
+    ORDER BY m.created_at DESC, m.id DESC LIMIT :limit"""
+_KEYS = "SELECT value FROM json_each(:keys)"
 # `met` counts what was found, up to one more than the bound: that tells whether it is all.
 _READ = f"""WITH found(id) AS MATERIALIZED ({{found}}) SELECT {_COLUMNS}, d.sz, (SELECT count(*) FROM found) AS met
     FROM found CROSS JOIN backscroll_messages AS m ON m.id = found.id {_SIZES}{{filters}}
@@ -133,7 +139,7 @@ class Candidates:
     def read(self) -> list[Candidate]:
         """What is to be ranked: by time the newest that are asked for, else the last stored, up to the bound."""
         if self._newest:
-            self._read(_READ.replace("{found}", _NEWEST), self._request.limit)
+            self._read_newest()
         else:
             shape = _READ.replace("{found}", _INDEXED if self._matched.told_by_index else _FILTERED)
             for step in self._matched.steps():
@@ -142,14 +148,30 @@ class Candidates:
                     break
         return self._found
 
+    def _read_newest(self) -> None:
+        matched, limit = self._matched, self._request.limit
+        expression = matched.expression(self._request.query)
+        if fts.is_rare(self._connection, expression, _SORTED):
+            self._read(_READ.replace("{found}", _NEWEST), limit)
+            return
+        statement = _WITHIN.format(source=matched.source)
+        newest: list[tuple[int, int]] = []
+        for stretches, rest_before in times.newest_first(self._connection):
+            params = {**matched.params, "match": expression, "stretches": json.dumps(stretches), "limit": limit}
+            found = self._connection.exec_driver_sql(statement, params).all()
+            newest = sorted([*newest, *map(tuple, found)], reverse=True)[:limit]
+            if rest_before is not None and len(newest) == limit and newest[-1][0] >= rest_before:
+                break
+        self._read(_READ.replace("{found}", _KEYS), limit, keys=json.dumps([pk for _, pk in newest]))
+
     def _suffice(self, left_out: int) -> bool:
         """Whether what was found is more than the bound, and all of it stored after the last of what was left out."""
         return self.met > self._bound and min(one.pk for one in self._found) > left_out
 
-    def _read(self, shape: str, bound: int, step: int | None = None) -> list[tuple[float, Candidate]]:
+    def _read(self, shape: str, bound: int, step: int | None = None, **params: object) -> list[tuple[float, Candidate]]:
         """Reads candidates; returns those that FTS5 has ranked already."""
         matched = self._matched
-        params = {"match": matched.expression(self._request.query, step), "limit": self._request.limit}
+        params |= {"match": matched.expression(self._request.query, step), "limit": self._request.limit}
         rows = self._connection.exec_driver_sql(
             shape.format(source=matched.source, filters=matched.filters),
             matched.params | params | {"bound": bound, "few": part_of(bound, self._request.limit)},

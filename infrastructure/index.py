@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from backscroll.domain.ports import Match, Progress, Reindexed, SearchRequest
 from backscroll.domain.results import IndexReport, Problem
-from backscroll.infrastructure import checks, fts, pending
+from backscroll.infrastructure import checks, fts, pending, times
 from backscroll.infrastructure.candidates import best_matches
 from backscroll.infrastructure.hooks import IndexedSession
 from backscroll.infrastructure.rows import IndexStateRow, MessageRow, PendingRow, TranscriptRow
@@ -76,6 +76,10 @@ class SqlIndex:
     def rest(self, session_id: str, worker: str, until: datetime, failure: str) -> None:
         """Leaves a transcript that failed alone until then."""
         pending.rest(self._session, session_id, worker, until, failure)
+
+    def date_some(self) -> bool:
+        """One short step of noting how new stored messages are; whether there may be anything left to do."""
+        return times.date_some(self._session.connection())
 
     def merge_some(self, *, begin: bool) -> bool:
         """One short step of merging the index into one piece; whether there was anything left to do."""

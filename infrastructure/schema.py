@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import sqlalchemy as sa
 
-from backscroll.infrastructure import fts
+from backscroll.infrastructure import fts, times
 from backscroll.infrastructure.rows import Row
 
 _VIEW = f"""CREATE VIEW {fts.VIEW} AS
@@ -41,6 +41,7 @@ _TRIGGERS = {
         DELETE FROM backscroll_messages WHERE transcript_pk = OLD.id; END""",
     "backscroll_session_removed": """BEFORE DELETE ON backscroll_sessions BEGIN
         DELETE FROM backscroll_transcripts WHERE session_pk = OLD.id; END""",
+    **times.TRIGGERS,
 }
 NET = {
     fts.VIEW: ("view", _VIEW),

@@ -1,0 +1,51 @@
+"""A view of the index's own terms, for words that begin alike, and how new the messages are in each block of keys.
+
+What is stored already is dated by maintenance, so that this takes the same time at any size.
+
+Revision: 0004, after: 0003
+"""
+
+import sqlalchemy as sa
+
+from alembic import op
+
+revision = "0004_backscroll"
+down_revision = "0003_backscroll"
+branch_labels = None
+depends_on = None
+
+TERMS = "CREATE VIRTUAL TABLE backscroll_message_index_terms USING fts5vocab(backscroll_message_index, instance)"
+# To the hour: what is said in order seldom raises it.
+DATED = """INSERT INTO backscroll_times (block, newest)
+        VALUES (NEW.id >> 10, (NEW.created_at / 3600000000 + 1) * 3600000000)
+        ON CONFLICT (block) DO UPDATE SET newest = excluded.newest WHERE excluded.newest > newest;"""
+TRIGGERS = {
+    "backscroll_message_dated": f"""AFTER INSERT ON backscroll_messages WHEN NEW.created_at >=
+        coalesce((SELECT newest FROM backscroll_times WHERE block = NEW.id >> 10), NEW.created_at) BEGIN
+        {DATED} END""",
+    "backscroll_message_redated": f"""AFTER UPDATE OF id, created_at ON backscroll_messages BEGIN
+        {DATED} END""",
+}
+# The block that the next message belongs to holds older ones too, which nobody has looked at.
+CURRENT = """INSERT INTO backscroll_times (block, newest)
+    SELECT id >> 10, 1 << 60 FROM backscroll_messages ORDER BY id DESC LIMIT 1"""
+
+
+def upgrade() -> None:
+    op.execute(TERMS)
+    op.create_table(
+        "backscroll_times",
+        sa.Column("block", sa.Integer, autoincrement=False),
+        sa.Column("newest", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("block", name="pk_backscroll_times"),
+    )
+    op.execute(CURRENT)
+    for name, body in TRIGGERS.items():
+        op.execute(f"CREATE TRIGGER {name} {body}")
+
+
+def downgrade() -> None:
+    for name in TRIGGERS:
+        op.execute(f"DROP TRIGGER {name}")
+    op.drop_table("backscroll_times")
+    op.execute("DROP TABLE backscroll_message_index_terms")
