@@ -15,10 +15,14 @@ branch_labels = None
 depends_on = None
 
 TERMS = "CREATE VIRTUAL TABLE backscroll_message_index_terms USING fts5vocab(backscroll_message_index, instance)"
-# To the hour: what is said in order seldom raises it.
-DATED = """INSERT INTO backscroll_times (block, newest)
-        VALUES (NEW.id >> 10, (NEW.created_at / 3600000000 + 1) * 3600000000)
-        ON CONFLICT (block) DO UPDATE SET newest = excluded.newest WHERE excluded.newest > newest;"""
+# The last block is open: of any time, so that what is stored in order changes nothing here. It is dated when the next
+# one begins. Keys before the first block are of any time too, and get no block of their own.
+DATED = """INSERT INTO backscroll_times (block, newest) SELECT NEW.id >> 10, 1 << 60
+            WHERE NEW.id >> 10 >= coalesce((SELECT min(block) FROM backscroll_times), 0)
+            ON CONFLICT (block) DO UPDATE SET newest = max(newest, NEW.created_at + 1);
+        UPDATE backscroll_times SET newest = 1 + coalesce((SELECT max(created_at) FROM backscroll_messages
+                WHERE id BETWEEN block << 10 AND (block << 10) + 1023), 0)
+            WHERE newest = 1 << 60 AND block = (SELECT max(block) FROM backscroll_times WHERE block < NEW.id >> 10);"""
 TRIGGERS = {
     "backscroll_message_dated": f"""AFTER INSERT ON backscroll_messages WHEN NEW.created_at >=
         coalesce((SELECT newest FROM backscroll_times WHERE block = NEW.id >> 10), NEW.created_at) BEGIN
@@ -26,8 +30,7 @@ TRIGGERS = {
     "backscroll_message_redated": f"""AFTER UPDATE OF id, created_at ON backscroll_messages BEGIN
         {DATED} END""",
 }
-# The block that the next message belongs to holds older ones too, which nobody has looked at.
-CURRENT = """INSERT INTO backscroll_times (block, newest)
+OPEN = """INSERT INTO backscroll_times (block, newest)
     SELECT id >> 10, 1 << 60 FROM backscroll_messages ORDER BY id DESC LIMIT 1"""
 
 
@@ -39,7 +42,7 @@ def upgrade() -> None:
         sa.Column("newest", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("block", name="pk_backscroll_times"),
     )
-    op.execute(CURRENT)
+    op.execute(OPEN)
     for name, body in TRIGGERS.items():
         op.execute(f"CREATE TRIGGER {name} {body}")
 
