@@ -126,7 +126,8 @@ def folded_in_place(text: str) -> str:
     foreign = data.translate(None, _ASCII).decode()
     # Python lowers text that is not ASCII slowly, and most of what is not ASCII is small already.
     small = data.lower().decode() if foreign == foreign.lower() else text.lower()
-    folds = {char: folded for char in set(foreign.lower()) if (folded := _FOLDS[ord(char)]) != char}
+    # Some signs fold to several spaces.
+    folds = {char: folded for char in set(foreign.lower()) if (folded := _FOLDS[ord(char)].strip() or " ") != char}
     if len(folds) > _REPLACED:
         return small.translate({ord(char): folded for char, folded in folds.items()})
     for char, folded in folds.items():
@@ -148,28 +149,56 @@ def tokens(text: str) -> Iterator[Token]:
             yield from _folded(run.group(), run.start())
 
 
-def foreign_runs(text: str) -> Iterator[tuple[int, int, Iterator[Token]]]:
-    """The runs of characters between ASCII signs that are not ASCII throughout: start, end and tokens of each."""
-    for run in _RUN.finditer(text):
-        if not run.group().isascii():
-            yield run.start(), run.end(), _folded(run.group(), run.start())
-
-
 def _folded(text: str, at: int) -> Iterator[Token]:
     """The folded tokens of a piece of text that stands at the place `at`."""
-    pieces: list[str]
-    if unicodedata.is_normalized("NFKC", text):
-        # Then every character folds on its own.
-        starts: Sequence[int] = range(len(text) + 1)
-        pieces = list(map(_FOLDS.__getitem__, map(ord, text)))
-    else:
-        starts = [*_clusters(text), len(text)]
-        pieces = [fold(text[start:end]) for start, end in pairwise(starts)]
+    pieces, starts = _pieces(text)
     ends = list(accumulate(map(len, pieces)))
     for match in _TOKEN.finditer("".join(pieces)):
         first, last = bisect_right(ends, match.start()), bisect_right(ends, match.end() - 1)
         # What is dropped behind a token, such as its accent, belongs to it.
         yield Token(match.group(), at + starts[first], at + starts[bisect_right(ends, ends[last])])
+
+
+def _pieces(text: str) -> tuple[list[str], Sequence[int]]:
+    """What the pieces of a text fold to that fold on their own, where each begins, and where the text ends."""
+    if unicodedata.is_normalized("NFKC", text):
+        # Then every character does.
+        return list(map(_FOLDS.__getitem__, map(ord, text))), range(len(text) + 1)
+    starts = [*_clusters(text), len(text)]
+    return [fold(text[start:end]) for start, end in pairwise(starts)], starts
+
+
+class Placed:
+    """A text `folded`, and where its characters stand in the text itself."""
+
+    def __init__(self, text: str) -> None:
+        pieces: list[str] = []
+        self._starts: list[int] = []
+        self._stretches: set[int] = set()
+        """The numbers of the pieces that are stretches of ASCII, with every character in its place."""
+        done = 0
+        for run in _RUN.finditer(text):
+            if not run.group().isascii():
+                self._stretches.add(len(pieces))
+                folded, starts = _pieces(run.group())
+                pieces += (text[done : run.start()].lower(), *folded)
+                self._starts += (done, *(run.start() + start for start in starts[:-1]))
+                done = run.end()
+        self._stretches.add(len(pieces))
+        pieces.append(text[done:].lower())
+        self._starts += (done, len(text))
+        self.folded = "".join(pieces)
+        self._ends = list(accumulate(map(len, pieces)))
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Where the folded characters [start, end) stand in the text, with what is dropped behind them."""
+        first, last = bisect_right(self._ends, start), bisect_right(self._ends, end - 1)
+        begin = self._starts[first]
+        if first in self._stretches:
+            begin = self._starts[first + 1] - (self._ends[first] - start)
+        if last in self._stretches:
+            return begin, self._starts[last + 1] - (self._ends[last] - end)
+        return begin, self._starts[bisect_right(self._ends, self._ends[last])]
 
 
 def _clusters(text: str) -> Iterator[int]:

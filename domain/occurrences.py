@@ -1,12 +1,11 @@
 """Where the phrases of a query stand in a text, and how often: for excerpts and for ranking."""
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 
-from backscroll.domain.analyzer import Token, folded_in_place, foreign_runs, is_native, tokens
+from backscroll.domain.analyzer import Placed, Token, folded_in_place, is_native, tokens
 from backscroll.domain.query import Match, Query
 
 Occurrence = tuple[int, int, int]
@@ -37,8 +36,8 @@ class Phrases:
             return _among(self._query, list(tokens(text)))
         if is_native(text):
             return sorted(self._found(folded_in_place(text)))
-        places = _Places(text)
-        return sorted((*places.of(start, end), number) for start, end, number in self._found(places.folded))
+        placed = Placed(text)
+        return sorted((*placed.place(start, end), number) for start, end, number in self._found(placed.folded))
 
     def counts(self, text: str, folded: str | None) -> list[int]:
         """How often each phrase stands in a text: in its folded form, or in native text itself if there is none."""
@@ -69,42 +68,6 @@ def occurrences(query: Query, text: str) -> list[Occurrence]:
 def counts(query: Query, text: str, folded: str | None) -> list[int]:
     """How often each phrase stands in a text, given its folded form if it is not native."""
     return phrases_of(query).counts(text, folded)
-
-
-class _Places:
-    """A text folded, whose characters know their places in the text itself."""
-
-    def __init__(self, text: str) -> None:
-        pieces: list[str] = []
-        self._at: list[int] = []
-        self._origins: list[tuple[int, int | None]] = []
-        """For each piece where it begins in the folded text, and where in the text itself; a token also its end."""
-        length = done = 0
-
-        def add(piece: str, start: int, end: int | None) -> int:
-            pieces.append(piece)
-            self._at.append(length)
-            self._origins.append((start, end))
-            return length + len(piece)
-
-        for start, end, found in foreign_runs(text):
-            length = add(text[done:start].lower(), done, None)
-            for token in found:
-                length = add(token.text, token.start, token.end)
-                length = add(" ", token.end, None)
-            done = end
-        add(text[done:].lower(), done, None)
-        self.folded = "".join(pieces)
-
-    def of(self, start: int, end: int) -> tuple[int, int]:
-        """Where the folded characters [start, end) stand in the text; part of a token stands for all of it."""
-        first, last = (bisect_right(self._at, place) - 1 for place in (start, end - 1))
-        begin, whole = self._origins[first]
-        stop, ends = self._origins[last]
-        return (
-            begin if whole is not None else begin + start - self._at[first],
-            ends if ends is not None else stop + end - self._at[last],
-        )
 
 
 def _all(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
