@@ -125,14 +125,14 @@ class Candidates:
 
     def best(self) -> list[tuple[float, Candidate]]:
         """The best `request.limit` candidates with their scores, best first."""
-        if self._suit_fts5():
-            try:
-                if ranked := self._read(_RANKED, self._bound):
-                    return ranked
-            except exc.DatabaseError:
-                # FTS5 does not rank without its record of lengths, which nothing else needs.
-                self.read()
-        else:
+        try:
+            ranked = self._read(_RANKED, self._bound) if self._suit_fts5() else None
+        except exc.DatabaseError:
+            # FTS5 does not rank without its record of lengths, which nothing else needs.
+            ranked = None
+        if ranked:
+            return ranked
+        if ranked is None:
             self.read()
         return in_order(self._request, self._found, *self.statistics()) if self._found else []
 

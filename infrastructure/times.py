@@ -14,7 +14,9 @@ from backscroll.infrastructure.rows import MessageRow, TimesRow
 _SHIFT = 10
 _TIMES, _MESSAGES = TimesRow.__tablename__, MessageRow.__tablename__
 _FIRST, _FACTOR = 2, 4
-_AT_A_TIME = 16
+"""How many blocks are asked first, and how many times as many next."""
+_AT_A_TIME = 8
+"""Blocks that one step dates: some milliseconds of the write lock."""
 _OPEN = "1 << 60"
 _DATED = f"""INSERT INTO {_TIMES} (block, newest) SELECT NEW.id >> 10, {_OPEN}
             WHERE NEW.id >> 10 >= coalesce((SELECT min(block) FROM {_TIMES}), 0)

@@ -244,4 +244,4 @@ def test_a_large_tree_is_asked_for_in_steps(tmp_path: Path) -> None:
     engine.dispose()
     asked = [str(parameters) for _, parameters in meter.statements if "{scope}" in str(parameters)]
     assert asked
-    assert max(one.count(" OR s") for one in asked) < 2 * 256
+    assert max(one.count(" OR s") for one in asked) < 520
