@@ -168,7 +168,7 @@ def _within(connection: sa.Connection, request: SearchRequest, most: int, ends: 
 
 _ALWAYS = 2
 """The conditions of every search: what is active, and the roles."""
-_STEP, _FACTOR = 128, 4
+_STEP, _FACTOR = 96, 4
 _MANY = 64
 """Tokens that take longer to intersect than a few matches' sessions to look up."""
 _FEW_MATCHES = 100

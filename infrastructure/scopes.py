@@ -16,17 +16,23 @@ _IN_TREE = """EXISTS (WITH RECURSIVE above(key) AS (
     UNION SELECT c.spawned_by FROM above JOIN backscroll_sessions AS c ON c.session_key = above.key WHERE {followed}
     UNION SELECT c.owner FROM above JOIN backscroll_sessions AS c ON c.session_key = above.key WHERE {followed}
 ) SELECT 1 FROM above WHERE {root})"""
-# The same downwards, to list a small tree without a look at any other session; a large one is given up early.
-_BELOW = """WITH RECURSIVE below(key) AS (
-    {roots}
-    UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.spawned_by = below.key WHERE {followed}
-    UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.owner = below.key WHERE {followed}
+# The same downwards, to list a small tree without a look at any other session; a large one is given up early, however
+# many sessions the first one spawned.
+_BELOW = """WITH RECURSIVE below(key, pk) AS (
+    SELECT top.key, s.id FROM ({roots}) AS top LEFT JOIN backscroll_sessions AS s ON s.session_key = top.key
+    UNION SELECT c.session_key, c.id FROM below CROSS JOIN backscroll_sessions AS c ON c.id IN (
+        SELECT x.id FROM backscroll_sessions AS x WHERE x.spawned_by = key AND {followed} LIMIT :most)
+    UNION SELECT c.session_key, c.id FROM below CROSS JOIN backscroll_sessions AS c ON c.id IN (
+        SELECT x.id FROM backscroll_sessions AS x WHERE x.owner = key AND {followed} LIMIT :most)
     LIMIT :most
 ) """
-_TREE = _BELOW + "SELECT s.id FROM below JOIN backscroll_sessions AS s ON s.session_key = below.key"
+_TREE = _BELOW + "SELECT pk FROM below WHERE pk IS NOT NULL"
 # The tree may have roots in other files too; then there is a set of them.
 _ROOT = {False: "key = :own_key", True: "key IN (SELECT :own_key UNION ALL SELECT value FROM json_each(:roots))"}
-_ROOTS = {False: "VALUES (:own_key)", True: "SELECT :own_key UNION SELECT value FROM json_each(:roots)"}
+_ROOTS = {
+    False: "SELECT :own_key AS key",
+    True: "SELECT :own_key AS key UNION SELECT value FROM json_each(:roots)",
+}
 _NOT_INCOGNITO = "s.incognito = 0"
 MOST_TOKENS = 512
 """More are not asked for at once: each costs the index one more list to merge."""
@@ -87,7 +93,7 @@ def narrow_tokens(connection: sa.Connection, scope: Scope, most: int = MOST_TOKE
     if scope.tree is Tree.NONE or (scope.tree is Tree.SAME_AGENT and scope.same_agent):
         statement = "SELECT s.id FROM backscroll_sessions AS s WHERE s.session_key = :own_key LIMIT :most"
     else:
-        statement = _TREE.format(followed=_followed("c", scope), roots=_ROOTS[bool(scope.roots)])
+        statement = _TREE.format(followed=_followed("x", scope), roots=_ROOTS[bool(scope.roots)])
     params = {"own_key": scope.own_key, **_tree_params(scope), "most": most + 2 + len(scope.roots)}
     tokens += [f"s{pk}" for (pk,) in connection.exec_driver_sql(statement, params)]
     return tokens if len(tokens) <= most else None
@@ -105,7 +111,7 @@ def last_stored_first(connection: sa.Connection, tokens: list[str]) -> tuple[lis
 
 def tree_keys(connection: sa.Connection, scope: Scope) -> list[str]:
     """The keys of everything below the roots of a scope's tree, stored here, and of the roots themselves."""
-    statement = _BELOW.format(followed=_followed("c", scope), roots=_ROOTS[bool(scope.roots)]) + "SELECT key FROM below"
+    statement = _BELOW.format(followed=_followed("x", scope), roots=_ROOTS[bool(scope.roots)]) + "SELECT key FROM below"
     params = {"own_key": scope.own_key, **_tree_params(scope), "most": -1}
     return list(connection.execute(sa.text(statement), params).scalars())
 

@@ -245,3 +245,26 @@ def test_a_large_tree_is_asked_for_in_steps(tmp_path: Path) -> None:
     asked = [str(parameters) for _, parameters in meter.statements if "{scope}" in str(parameters)]
     assert asked
     assert max(one.count(" OR s") for one in asked) < 520
+
+
+def test_a_huge_tree_is_given_up_early(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'store.db'}")
+    meter = Meter(engine)
+    settings = Settings(background_reindex=False, visibility="tree")
+    with Backscroll.open(engine, settings=settings) as scroll:
+        scroll.ensure_session("agent:main:child", spawned_by=ME.session_key)
+        scroll.append_many("agent:main:child", [{"role": "user", "content": "granite"}] * 120)
+        steps = []
+        for sessions in (6_000, 14_000):
+            with engine.begin() as connection:
+                connection.exec_driver_sql(
+                    """WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT ?)
+                    INSERT INTO backscroll_sessions
+                        (session_key, agent_pk, kind, spawned_by, incognito, created_at, updated_at, metadata)
+                    SELECT ? || n, agent_pk, kind, spawned_by, 0, 0, 0, '{}'
+                    FROM backscroll_sessions, n WHERE id = 1""",
+                    (sessions, f"agent:main:{sessions}:"),
+                )
+            steps.append(meter.count(lambda: scroll.search("granite", requester=ME)))
+    engine.dispose()
+    assert steps[1] <= 1.1 * steps[0]
