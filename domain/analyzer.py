@@ -12,8 +12,7 @@ References: Unicode Standard Annex #15 (normalization forms), The Unicode Standa
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
@@ -53,6 +52,9 @@ _COMPOSING = re.compile("[\u1160-\u11ff\u3131-\u318e\ud7b0-\ud7fb\uff9e-\uffdc\U
 # Python's normalization takes time in the square of the number of marks on one letter (200,000 marks: 20 seconds).
 _HEAP_OF_MARKS = re.compile(r"(?:[^\w\s]|[\uff9e\uff9f]){64,}")
 _SHORT = 1_024
+_ASCII = bytes(range(0x80))
+_REPLACED = 8
+"""So many different characters are quicker replaced one after the other than all at once."""
 _TOKEN = re.compile(f"[^ {JOINT}]+")
 _RUN = re.compile(r"[^\x00-/:-@\[-`{-\x7f]+")  # what stands between ASCII signs, which begin and end every token
 
@@ -123,14 +125,21 @@ def is_native(text: str) -> bool:
         return _NATIVE.fullmatch(text) is not None
 
 
-@cache
-def spellings() -> Mapping[str, str]:
-    """The small letters that native text may have for each folded one, where there are several."""
-    found: dict[str, str] = {}
-    for char in map(chr, range(0x1F00)):
-        if char == char.lower() and is_native(char) and (folded := fold(char)) != " ":
-            found[folded] = found.get(folded, "") + char
-    return {folded: chars for folded, chars in found.items() if len(chars) > 1}
+def folded_in_place(text: str) -> str:
+    """Native text folded, every character in its place: between tokens may stand any ASCII sign."""
+    if text.isascii():
+        return text.lower()
+    data = text.encode()
+    foreign = data.translate(None, _ASCII).decode()
+    # Python lowers text that is not ASCII slowly, and most of what is not ASCII is small already.
+    small = data.lower().decode() if foreign == foreign.lower() else text.lower()
+    # Some signs fold to several spaces.
+    folds = {char: folded for char in set(foreign.lower()) if (folded := _FOLDS[ord(char)].strip() or " ") != char}
+    if len(folds) > _REPLACED:
+        return small.translate({ord(char): folded for char, folded in folds.items()})
+    for char, folded in folds.items():
+        small = small.replace(char, folded)
+    return small
 
 
 def terms(text: str) -> tuple[str, ...]:
@@ -149,19 +158,54 @@ def tokens(text: str) -> Iterator[Token]:
 
 def _folded(text: str, at: int) -> Iterator[Token]:
     """The folded tokens of a piece of text that stands at the place `at`."""
-    pieces: list[str]
-    if unicodedata.is_normalized("NFKC", text):
-        # Then every character folds on its own.
-        starts: Sequence[int] = range(len(text) + 1)
-        pieces = list(map(_FOLDS.__getitem__, map(ord, text)))
-    else:
-        starts = [*_clusters(text), len(text)]
-        pieces = [fold(text[start:end]) for start, end in pairwise(starts)]
+    pieces, starts = _pieces(text)
     ends = list(accumulate(map(len, pieces)))
     for match in _TOKEN.finditer("".join(pieces)):
         first, last = bisect_right(ends, match.start()), bisect_right(ends, match.end() - 1)
         # What is dropped behind a token, such as its accent, belongs to it.
         yield Token(match.group(), at + starts[first], at + starts[bisect_right(ends, ends[last])])
+
+
+def _pieces(text: str) -> tuple[list[str], Sequence[int]]:
+    """What the pieces of a text fold to that fold on their own, where each begins, and where the text ends."""
+    if unicodedata.is_normalized("NFKC", text):
+        # Then every character does.
+        return list(map(_FOLDS.__getitem__, map(ord, text))), range(len(text) + 1)
+    starts = [*_clusters(text), len(text)]
+    return [fold(text[start:end]) for start, end in pairwise(starts)], starts
+
+
+class Placed:
+    """A text `folded`, and where its characters stand in the text itself."""
+
+    def __init__(self, text: str) -> None:
+        pieces: list[str] = []
+        self._starts: list[int] = []
+        self._stretches: set[int] = set()
+        """The numbers of the pieces that are stretches of ASCII, with every character in its place."""
+        done = 0
+        for run in _RUN.finditer(text):
+            if not run.group().isascii():
+                self._stretches.add(len(pieces))
+                folded, starts = _pieces(run.group())
+                pieces += (text[done : run.start()].lower(), *folded)
+                self._starts += (done, *(run.start() + start for start in starts[:-1]))
+                done = run.end()
+        self._stretches.add(len(pieces))
+        pieces.append(text[done:].lower())
+        self._starts += (done, len(text))
+        self.folded = "".join(pieces)
+        self._ends = list(accumulate(map(len, pieces)))
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Where the folded characters [start, end) stand in the text, with what is dropped behind them."""
+        first, last = bisect_right(self._ends, start), bisect_right(self._ends, end - 1)
+        begin = self._starts[first]
+        if first in self._stretches:
+            begin = self._starts[first + 1] - (self._ends[first] - start)
+        if last in self._stretches:
+            return begin, self._starts[last + 1] - (self._ends[last] - end)
+        return begin, self._starts[bisect_right(self._ends, self._ends[last])]
 
 
 def _clusters(text: str) -> Iterator[int]:

@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 
-from backscroll.domain.analyzer import JOINT, Token, is_native, spellings, tokens
+from backscroll.domain.analyzer import Placed, Token, folded_in_place, is_native, tokens
 from backscroll.domain.query import Match, Query
 
 Occurrence = tuple[int, int, int]
@@ -13,68 +13,83 @@ Occurrence = tuple[int, int, int]
 
 _FEW = 16
 """So many phrases are looked for one by one, each with one quick search; more of them token by token."""
+_SIGN, _LETTER = r"[\x00-/:-@\[-`{-\x7f]", r"[^\x00-/:-@\[-`{-\x7f]"
+"""What stands between tokens in folded text, and what they are made of."""
+
+
+class Phrases:
+    """The phrases of a query, ready to be looked for; `phrases_of` keeps them."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._many = len(query.phrases) > _FEW
+        self._patterns = [] if self._many else _patterns(query)
+        # Those of a phrase that goes on as it begins may overlap.
+        self._all_in: list[Callable[[str], Sequence[object]]] = [
+            partial(_all, pattern) if phrase[0] in phrase[1:] else pattern.findall
+            for phrase, pattern in zip(query.phrases, self._patterns, strict=not self._many)
+        ]
+
+    def occurrences(self, text: str) -> list[Occurrence]:
+        """Where the phrases stand in `text`, in the order of their starts."""
+        if self._many:
+            return _among(self._query, list(tokens(text)))
+        if is_native(text):
+            return sorted(self._found(folded_in_place(text)))
+        placed = Placed(text)
+        return sorted((*placed.place(start, end), number) for start, end, number in self._found(placed.folded))
+
+    def counts(self, text: str, folded: str | None) -> list[int]:
+        """How often each phrase stands in a text: in its folded form, or in native text itself if there is none."""
+        if self._many:
+            met = Counter(number for _, _, number in _among(self._query, list(tokens(text))))
+            return [met[number] for number in range(len(self._query.phrases))]
+        if folded is None:
+            folded = folded_in_place(text)
+        return [len(all_in(folded)) for all_in in self._all_in]
+
+    def _found(self, folded: str) -> Iterator[Occurrence]:
+        for number, pattern in enumerate(self._patterns):
+            for match in _all(pattern, folded):
+                yield match.start(), match.end(), number
+
+
+@lru_cache(64)
+def phrases_of(query: Query) -> Phrases:
+    """The phrases of a query."""
+    return Phrases(query)
 
 
 def occurrences(query: Query, text: str) -> list[Occurrence]:
     """Where the phrases stand in `text`, in the order of their starts."""
-    if len(query.phrases) > _FEW or not is_native(text):
-        return _among(query, list(tokens(text)))
-    small = text.lower()
-    return sorted(
-        (match.start(), match.end(), number)
-        for number, pattern in enumerate(_in_native(query, small.isascii()))
-        for match in _every(pattern, small)
-    )
+    return phrases_of(query).occurrences(text)
 
 
 def counts(query: Query, text: str, folded: str | None) -> list[int]:
-    """How often each phrase stands in a text: in its folded form, or in native text itself if there is none."""
-    if len(query.phrases) > _FEW:
-        met = Counter(number for _, _, number in _among(query, list(tokens(text))))
-        return [met[number] for number in range(len(query.phrases))]
-    if folded is None:
-        folded = text.lower()
-        patterns = _in_native(query, folded.isascii())
-    else:
-        patterns = _in_folded(query)
-    return [
-        sum(1 for _ in _every(pattern, folded)) if phrase[0] in phrase[1:] else len(pattern.findall(folded))
-        for phrase, pattern in zip(query.phrases, patterns, strict=True)
-    ]
+    """How often each phrase stands in a text, given its folded form if it is not native."""
+    return phrases_of(query).counts(text, folded)
 
 
-def _every(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """All matches; those too that overlap, which those of a phrase can that goes on as it begins."""
-    at = 0
+def _all(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
+    """All matches, those too that overlap."""
+    found, at = [], 0
     while (match := pattern.search(text, at)) is not None:
-        yield match
+        found.append(match)
         at = match.start() + 1
+    return found
 
 
-@lru_cache(64)
-def _in_folded(query: Query) -> list[re.Pattern[str]]:
-    """Finds the phrases in folded text, in which spaces and joints stand between tokens and nothing else."""
-    return _patterns(query, re.escape, f"[^ {JOINT}]", f"[ {JOINT}]")
-
-
-@lru_cache(128)
-def _in_native(query: Query, ascii_only: bool) -> list[re.Pattern[str]]:
-    """Finds the phrases in native text of small letters, with whatever accents they have there."""
-    spelt: Mapping[str, str] = {} if ascii_only else spellings()
-    classes = {char: f"[{chars}]" for char, chars in spelt.items()}
-    return _patterns(query, lambda word: "".join(classes.get(char, char) for char in word), r"[^\W_]", r"[\W_]")
-
-
-def _patterns(query: Query, spelt: Callable[[str], str], letter: str, gap: str) -> list[re.Pattern[str]]:
+def _patterns(query: Query) -> list[re.Pattern[str]]:
+    """Finds each phrase in folded text."""
     patterns = []
     for phrase in query.phrases:
-        first, *rest = map(spelt, phrase)
+        first, *rest = map(re.escape, phrase)
         # What precedes the first token is looked at behind it: this way the beginning is searched for, which is quick.
-        begin = f"{first}(?<!{letter}{first})"
-        end = f"(?!{letter})"
+        begin = f"{first}(?<!{_LETTER}{first})"
+        end = f"(?!{_LETTER})"
         if query.match is Match.PREFIX and phrase is query.phrases[-1]:
-            end = f"{letter}*"
-        patterns.append(re.compile(f"{gap}+".join([begin, *rest]) + end))
+            end = f"{_LETTER}*"
+        patterns.append(re.compile(f"{_SIGN}+".join([begin, *rest]) + end))
     return patterns
 
 

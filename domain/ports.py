@@ -217,8 +217,11 @@ class Reindexed:
 class Index(Protocol):
     """The full-text index beside the transcripts."""
 
-    def search(self, request: SearchRequest) -> list[Match]:
-        """The best `request.limit` matches in scope, best first."""
+    def search(self, request: SearchRequest, *, settled: bool = False) -> list[Match]:
+        """The best `request.limit` matches in scope, best first.
+
+        `settled` says that `is_pending` is known to be false, which saves work and changes no answer.
+        """
         ...
 
     def is_pending(self, request: SearchRequest) -> bool:
@@ -246,6 +249,10 @@ class Index(Protocol):
 
     def rest(self, session_id: str, worker: str, until: datetime, failure: str) -> None:
         """Leaves a transcript that failed alone until then."""
+        ...
+
+    def date_some(self) -> bool:
+        """One short step of noting how new stored messages are; whether there may be anything left to do."""
         ...
 
     def merge_some(self, *, begin: bool) -> bool:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from backscroll.domain.occurrences import counts
+from backscroll.domain.occurrences import phrases_of
 from backscroll.domain.query import Query
 
 _K1 = 1.2
@@ -36,11 +36,12 @@ def capped_weight(ceiling: int, count: int) -> float:
 
 def bm25(query: Query, found: Sequence[Ranked], weights: Sequence[float], average: float) -> list[float]:
     """A score for each message found, higher is better, given each phrase's weight and the average length."""
+    counts = phrases_of(query).counts
     scores = []
     for text, search_text, length in found:
         dampening = _K1 * (1 - _B + _B * length / average)
         total = 0.0
-        for count, one in zip(counts(query, text, search_text), weights, strict=True):
+        for count, one in zip(counts(text, search_text), weights, strict=True):
             total += one * (count * (_K1 + 1) / (count + dampening))
         scores.append(total)
     return scores

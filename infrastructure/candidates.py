@@ -1,16 +1,22 @@
-"""The best matches of a search: a bounded number of candidates from the index, scored by the domain's ranking."""
+"""The best matches of a search: a bounded number of candidates from the index, scored by the domain's ranking.
+
+How many match is counted in the index alone where that tells, so that of the messages only those are read that are
+ranked. Where FTS5 itself may rank, which is where nothing is hidden from who asks, it does, and only the best are read.
+"""
 
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy import exc
 
 from backscroll.domain.model import Role
 from backscroll.domain.ports import Match, SearchRequest
+from backscroll.domain.query import Match as By
 from backscroll.domain.query import Order, Query
 from backscroll.domain.ranking import Ranked, bm25, capped_weight, weight
-from backscroll.infrastructure import fts
+from backscroll.infrastructure import fts, times
 from backscroll.infrastructure.matching import Matching, matching
 from backscroll.infrastructure.types import from_micros
 
@@ -18,15 +24,30 @@ _OF_MANY = 0.2
 """The part of the bound that is ranked where more match: which of very many are best is worth less time."""
 _FEW_PHRASES = 16
 """More are not counted in the whole index: for a page of common words that would take seconds."""
-# The matches are found with as few columns as decide which of them are read. `met` counts them up to one more than the
-# bound: that tells whether they are all.
-_READ = f"""SELECT m.id, m.created_at, m.text, m.search_text, d.sz, (SELECT count(*) FROM found) AS met FROM found
-    CROSS JOIN backscroll_messages AS m ON m.id = found.id CROSS JOIN {fts.SIZES} AS d ON d.id = found.id
+_COLUMNS = "m.id, m.created_at, m.text, m.search_text"
+_SIZES = f"CROSS JOIN {fts.SIZES} AS d ON d.id = m.id"
+_INDEXED = f"SELECT rowid FROM {fts.INDEX} WHERE {fts.INDEX} MATCH :match ORDER BY rowid DESC LIMIT :bound + 1"
+_FILTERED = f"SELECT m.id FROM {{source}} ORDER BY {fts.INDEX}.rowid DESC LIMIT :bound + 1"
+_NEWEST = "SELECT m.id FROM {source} ORDER BY m.created_at DESC, m.id DESC LIMIT :limit"
+_SORTED = 1_000
+"""So many matches are sorted by time; of more the newest are looked for where they can be."""
+_WITHIN = f"""SELECT m.created_at, m.id FROM json_each(:stretches) AS within CROSS JOIN {{source}}
+    AND {fts.INDEX}.rowid BETWEEN json_extract(within.value, '$[0]') AND json_extract(within.value, '$[1]')
+    ORDER BY m.created_at DESC, m.id DESC LIMIT :limit"""
+_KEYS = "SELECT value FROM json_each(:keys)"
+# `met` counts what was found, up to one more than the bound: that tells whether it is all.
+_READ = f"""WITH found(id) AS MATERIALIZED ({{found}}) SELECT {_COLUMNS}, d.sz, (SELECT count(*) FROM found) AS met
+    FROM found CROSS JOIN backscroll_messages AS m ON m.id = found.id {_SIZES}{{filters}}
     LIMIT (SELECT CASE WHEN count(*) > :bound THEN :few ELSE :bound END FROM found)"""
-_BY_STORING = f"""WITH found(id) AS MATERIALIZED
-    (SELECT m.id {{source}} ORDER BY {fts.INDEX}.rowid DESC LIMIT :bound + 1) {_READ}"""
-_BY_TIME = f"""WITH found(id) AS MATERIALIZED
-    (SELECT m.id {{source}} ORDER BY m.created_at DESC, m.id DESC LIMIT :bound) {_READ}"""
+# The best as FTS5 ranks all that match, with their scores, if those are few enough; else what is to be ranked here.
+_RANKED = f"""WITH found(id) AS MATERIALIZED ({_INDEXED}), met(number) AS MATERIALIZED (SELECT count(*) FROM found),
+    best(id, score) AS MATERIALIZED (SELECT m.id, coalesce(-{fts.BM25}, 0.0) AS score FROM met CROSS JOIN {{source}}
+        AND met.number <= :bound ORDER BY score DESC, m.created_at DESC, m.id DESC LIMIT :limit)
+    SELECT {_COLUMNS}, NULL, met.number, best.score
+        FROM met CROSS JOIN best CROSS JOIN backscroll_messages AS m ON m.id = best.id
+    UNION ALL SELECT * FROM (SELECT {_COLUMNS}, d.sz, met.number, NULL
+        FROM met CROSS JOIN found CROSS JOIN backscroll_messages AS m ON m.id = found.id {_SIZES}{{filters}}
+        AND met.number > :bound LIMIT :few) AS rest"""
 _NAMES = """SELECT m.message_id, m.role, t.session_id, s.session_key FROM json_each(?) AS best
     CROSS JOIN backscroll_messages AS m ON m.id = best.value
     CROSS JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk
@@ -41,14 +62,16 @@ class Candidate(NamedTuple):
     ranked: Ranked
 
 
-def best_matches(connection: sa.Connection, request: SearchRequest, bound: int) -> list[Match]:
-    """The best `request.limit` matches, best first; all are ranked up to `bounded(bound, request)`."""
-    matched = matching(connection, request)
+def best_matches(connection: sa.Connection, request: SearchRequest, bound: int, *, settled: bool) -> list[Match]:
+    """The best `request.limit` matches, best first; all are ranked up to `bounded(bound, request)`.
+
+    `settled`: nothing in scope waits to be reindexed, so that the index alone tells how many messages match.
+    """
+    matched = matching(connection, request, settled=settled)
     if matched is None:
         return []
     candidates = Candidates(connection, request, matched, bounded(bound, request))
-    found = candidates.read()
-    best = in_order(request, found, *candidates.statistics()) if found else []
+    best = candidates.best()
     names = candidates.names(one for _, one in best)
     return [match(score, one, name) for (score, one), name in zip(best, names, strict=True)]
 
@@ -100,20 +123,77 @@ class Candidates:
         self.met = 0
         """How many messages match, counted up to one more than are ranked."""
 
+    def best(self) -> list[tuple[float, Candidate]]:
+        """The best `request.limit` candidates with their scores, best first."""
+        try:
+            ranked = self._read(_RANKED, self._bound) if self._suit_fts5() else None
+        except exc.DatabaseError:
+            # FTS5 does not rank without its record of lengths, which nothing else needs.
+            ranked = None
+        if ranked:
+            return ranked
+        if ranked is None:
+            self.read()
+        return in_order(self._request, self._found, *self.statistics()) if self._found else []
+
     def read(self) -> list[Candidate]:
         """What is to be ranked: by time the newest that are asked for, else the last stored, up to the bound."""
-        request, matched = self._request, self._matched
-        bound = request.limit if self._newest else self._bound
-        shape = (_BY_TIME if self._newest else _BY_STORING).format(source=matched.source)
-        few = part_of(bound, request.limit)
-        params = {"match": matched.expression(request.query), "bound": bound, "few": few}
-        rows = self._connection.exec_driver_sql(shape, matched.params | params).all()
-        self.met = rows[0][-1] if rows else 0
+        if self._newest:
+            self._read_newest()
+        else:
+            shape = _READ.replace("{found}", _INDEXED if self._matched.told_by_index else _FILTERED)
+            for step in self._matched.steps():
+                self._read(shape, self._bound, step)
+                if step is None or self._suffice(self._matched.heads[step]):
+                    break
+        return self._found
+
+    def _read_newest(self) -> None:
+        matched, limit = self._matched, self._request.limit
+        expression = matched.expression(self._request.query)
+        if fts.is_rare(self._connection, expression, _SORTED):
+            self._read(_READ.replace("{found}", _NEWEST), limit)
+            return
+        statement = _WITHIN.format(source=matched.source)
+        newest: list[tuple[int, int]] = []
+        for stretches, rest_before in times.newest_first(self._connection):
+            params = {**matched.params, "match": expression, "stretches": json.dumps(stretches), "limit": limit}
+            found = self._connection.exec_driver_sql(statement, params).all()
+            newest = sorted([*newest, *map(tuple, found)], reverse=True)[:limit]
+            if rest_before is not None and len(newest) == limit and newest[-1][0] >= rest_before:
+                break
+        self._read(_READ.replace("{found}", _KEYS), limit, keys=json.dumps([pk for _, pk in newest]))
+
+    def _suffice(self, left_out: int) -> bool:
+        """Whether what was found is more than the bound, and all of it stored after the last of what was left out."""
+        return self.met > self._bound and min(one.pk for one in self._found) > left_out
+
+    def _read(self, shape: str, bound: int, step: int | None = None, **params: object) -> list[tuple[float, Candidate]]:
+        """Reads candidates; returns those that FTS5 has ranked already."""
+        matched = self._matched
+        params |= {"match": matched.expression(self._request.query, step), "limit": self._request.limit}
+        rows = self._connection.exec_driver_sql(
+            shape.format(source=matched.source, filters=matched.filters),
+            matched.params | params | {"bound": bound, "few": part_of(bound, self._request.limit)},
+        ).all()
+        self.met = rows[0][5] if rows else 0
+        if rows and rows[0][4] is None:
+            return [(score, Candidate(at, pk, Ranked(text, folded, 0))) for pk, at, text, folded, _, _, score in rows]
         self._found = [
             Candidate(at, pk, Ranked(text, search_text, fts.tokens_in(size)))
-            for pk, at, text, search_text, size, _ in rows
+            for pk, at, text, search_text, size, *_ in rows
         ]
-        return self._found
+        return []
+
+    def _suit_fts5(self) -> bool:
+        """Whether FTS5's own bm25 is what is asked for, and quick.
+
+        It looks for all matches twice, and for each phrase once more: too often for what takes long to find.
+        """
+        query = self._request.query
+        words = query.match is not By.PREFIX and all(len(phrase) == 1 for phrase in query.phrases)
+        wanted = self._request.scope.admits_every_agent and not self._newest and not self._matched.narrowed
+        return wanted and words and len(query.phrases) <= _FEW_PHRASES and self._matched.told_by_index
 
     def statistics(self) -> tuple[list[float], float]:
         """The weight of each phrase, and the average length of a message.
@@ -124,21 +204,23 @@ class Candidates:
         all_seen = self.met <= self._bound and self._request.scope.admits_every_agent
         if all_seen and not self._newest and len(self._request.query.phrases) <= _FEW_PHRASES:
             total, average = fts.totals(self._connection)
-            counts = [fts.count(self._connection, one) for one in self._several()]
+            counts = fts.counts(self._connection, [self._matched.anywhere(one) for one in self._several()])
             return [weight(total, count) for count in counts or [len(self._found)]], average
         return weights(self.frequencies(), self._bound), average_length(self._found)
 
     def frequencies(self) -> list[int]:
         """In how many visible messages each phrase occurs, counted up to the rank bound."""
-        statement = f"SELECT count(*) FROM (SELECT 1 {self._matched.anywhere} LIMIT :bound)"
-        return [
-            int(
-                self._connection.exec_driver_sql(
-                    statement, {**self._matched.params, "match": self._matched.expression(one), "bound": self._bound}
-                ).scalar_one()
-            )
-            for one in self._several()
-        ] or [1]
+        several = self._several()
+        if not several:
+            return [1]
+        counts: list[int] = []
+        for step in self._matched.steps():
+            expressions = json.dumps([self._matched.expression(one, step) for one in several])
+            params = {**self._matched.params, "expressions": expressions, "bound": self._bound}
+            counts = list(self._connection.exec_driver_sql(self._matched.counted, params).scalars())
+            if min(counts) >= self._bound:
+                break
+        return counts
 
     def names(self, those: Iterable[Candidate]) -> Sequence[Sequence[Any]]:
         """Message id, role, session id and session key of each."""

@@ -9,7 +9,7 @@ from sqlalchemy import exc, orm
 
 from backscroll.domain.ports import Progress
 from backscroll.domain.results import Problem
-from backscroll.infrastructure import fts, schema
+from backscroll.infrastructure import fts, schema, times
 from backscroll.infrastructure.bridge import paced
 from backscroll.infrastructure.hooks import wanted
 from backscroll.infrastructure.pending import leave_all_pending
@@ -62,7 +62,7 @@ _HOME = """JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk
         JOIN backscroll_sessions AS s ON s.id = t.session_pk"""
 _TELLING = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT)
 """The results that speak of the index. Others, such as a read-only file's, say nothing of it."""
-_TABLES = ("sessions", "transcripts", "messages", "branches", "resets", "pending")
+_TABLES = ("sessions", "transcripts", "messages", "branches", "resets", "pending", "times")
 
 
 def integrity(connection: sa.Connection) -> Problem | None:
@@ -91,6 +91,8 @@ def problems(session: orm.Session, progress: Progress | None) -> Iterator[Proble
     for what, statement in _RULES.items():
         for session_key, rows in connection.execute(sa.text(statement.format(home=_HOME))):
             yield Problem(what=what, session_key=session_key, rows=rows)
+    if undated := connection.exec_driver_sql(times.UNDATED).scalar():
+        yield Problem(what="messages that are newer than any of their block should be", rows=undated)
     for table in _TABLES:
         broken = connection.exec_driver_sql(f"PRAGMA foreign_key_check({PREFIX}{table})").all()
         if broken:
@@ -189,6 +191,7 @@ def mend(session: orm.Session) -> None:
     schema.restore(connection)
     connection.execute(_SETTLE_BRANCHES)
     connection.execute(_SETTLE_PATHS)
+    times.date_all(connection)
     if any(schema.lacking(connection)) or integrity(connection) is not None or any(_unfindable(connection)):
         fts.recreate(connection)
     leave_all_pending(connection)

@@ -5,11 +5,13 @@ integrity check are always right, and text is stored once. Removing a row needs 
 is why whoever changes an indexed message removes its row first. The column `scope` holds a token for the session and
 one for the agent, weighted zero, so that FTS5 can intersect a narrow scope itself.
 
-The migrations create it (see revision 0002).
+The migrations create it (see revisions 0002 and 0005).
 
 Source: https://sqlite.org/fts5.html, "External Content Tables" and "Special INSERT Directives".
 """
 
+import json
+import re
 from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
@@ -22,6 +24,8 @@ INDEX = "backscroll_message_index"
 VIEW = "backscroll_indexed_messages"
 SIZES = INDEX + "_docsize"
 """FTS5's own table of the lengths of the rows."""
+BM25 = f"bm25({INDEX}, 1.0, 0.0)"
+"""How FTS5 ranks a row that matches, lower is better; the scope tokens do not count."""
 
 # As revision 0002 has it; marks count as letters, since in the Indic scripts they are the vowels.
 CREATE = f"""CREATE VIRTUAL TABLE {INDEX} USING fts5(
@@ -35,6 +39,10 @@ CONFIGURE = (
 _INSERT = f"INSERT INTO {INDEX}(rowid, body, scope) VALUES (?, ?, ?)"
 _DELETE = f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) VALUES ('delete', ?, ?, ?)"
 
+TERMS = INDEX + "_terms"
+"""FTS5's view of its own terms, which holds nothing itself."""
+CREATE_TERMS = f"CREATE VIRTUAL TABLE {TERMS} USING fts5vocab({INDEX}, instance)"
+
 _SPARE = INDEX + "_spare"
 _MERGE_PAGES = 200
 """Pages that one step of a merge writes: some milliseconds of the write lock."""
@@ -47,6 +55,8 @@ _MERGE = f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('merge', ?)"
 
 IndexRow = tuple[int, str, str]
 """Row id, body and scope tokens, as the index holds them."""
+_SCOPE_TOKEN = re.compile("[as][0-9]*")
+"""What a scope token or the beginning of one looks like, which a word of a query may do too."""
 
 
 def scope_tokens(session_pk: int, agent_pk: int) -> str:
@@ -128,16 +138,16 @@ def totals(connection: sa.Connection) -> tuple[int, float]:
     return rows, (sum(tokens) / rows if rows else 0.0) or 1.0
 
 
-def count(connection: sa.Connection, query: Query) -> int:
-    """How many rows of the whole index match."""
-    statement = f"SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH ?"
-    return int(connection.exec_driver_sql(statement, (match_expression(query),)).scalar_one())
+def counts(connection: sa.Connection, expressions: Sequence[str]) -> list[int]:
+    """How many rows of the whole index each of the expressions matches."""
+    statement = f"SELECT (SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH asked.value) FROM json_each(?) AS asked"
+    return list(connection.exec_driver_sql(statement, (json.dumps(expressions),)).scalars()) if expressions else []
 
 
-def is_rare(connection: sa.Connection, query: Query, most: int) -> bool:
+def is_rare(connection: sa.Connection, expression: str, most: int) -> bool:
     """Whether at most `most` rows of the index match."""
     statement = f"SELECT count(*) FROM (SELECT 1 FROM {INDEX} WHERE {INDEX} MATCH ? LIMIT ?)"
-    return bool(connection.exec_driver_sql(statement, (match_expression(query), most + 1)).scalar_one() <= most)
+    return bool(connection.exec_driver_sql(statement, (expression, most + 1)).scalar_one() <= most)
 
 
 _COLUMNS = 2
@@ -153,16 +163,58 @@ def _varints(data: bytes) -> list[int]:
     return numbers[:-1]
 
 
-def match_expression(query: Query, scope: Iterable[str] = (), agents: Iterable[str] = ()) -> str:
+def completions(connection: sa.Connection, query: Query) -> tuple[str, ...]:
+    """The words in the index that begin like the last one of a prefix query; none where FTS5 is as quick by itself.
+
+    FTS5 merges the lists of all of them before it gives the first match: in a large index that takes long even for a
+    single word. Asked for one by one, their lists are only read as far as is needed.
+    """
+    if query.match is not Match.PREFIX or totals(connection)[0] < _LARGE:
+        return ()
+    begin = query.phrases[-1][-1]
+    params = {"begin": begin, "end": begin + "\U0010ffff", "most": _COMPLETIONS + 1}
+    try:
+        found = tuple(connection.exec_driver_sql(_TERMS_FROM, params).scalars())
+    except exc.DatabaseError:
+        # The view of the terms is lost, or what it shows is damaged.
+        return ()
+    return found if len(found) <= _COMPLETIONS else ()
+
+
+_LARGE = 100_000
+"""Rows from which on it takes FTS5 long to merge the lists of words that begin alike."""
+_COMPLETIONS = 256
+# One term after the other, each the first one behind the last. Tokens hold no character as small as the one that makes
+# the next text behind them.
+_TERMS_FROM = f"""WITH RECURSIVE found(term) AS (
+    SELECT (SELECT term FROM {TERMS} WHERE term >= :begin LIMIT 1)
+    UNION ALL SELECT (SELECT term FROM {TERMS} WHERE term >= found.term || char(1) LIMIT 1)
+    FROM found WHERE found.term < :end LIMIT :most
+) SELECT term FROM found WHERE term < :end"""
+
+
+def match_expression(
+    query: Query, scope: Iterable[str] = (), agents: Iterable[str] = (), ends: Iterable[str] = ()
+) -> str:
     """The FTS5 expression for a query, narrowed to rows that hold one of the tokens in each non-empty set.
 
-    Tokens are folded letters and digits alone, so that nothing in quotes can be read as syntax.
+    `ends` are the words that complete a prefix query, if they are known. Tokens are folded letters and digits alone,
+    so that nothing in quotes can be read as syntax.
     """
-    phrases = ['"' + " ".join(phrase) + '"' for phrase in query.phrases]
+    phrases = [_quoted(phrase) for phrase in query.phrases]
     if query.match is Match.PREFIX:
-        phrases[-1] += "*"
-    expression = f"{{body}} : ({(' OR ' if query.match is Match.ANY else ' AND ').join(phrases)})"
+        stem = query.phrases[-1][:-1]
+        known = [_quoted((*stem, end)) for end in ends]
+        phrases[-1] = f"({' OR '.join(known)})" if known else phrases[-1] + "*"
+    expression = f"({(' OR ' if query.match is Match.ANY else ' AND ').join(phrases)})"
+    # To be told which column is meant makes FTS5 read every position of each match: half as long again.
+    if any(all(map(_SCOPE_TOKEN.fullmatch, phrase)) for phrase in query.phrases):
+        expression = f"{{body}} : {expression}"
     for narrowing in (scope, agents):
         if tokens := list(narrowing):
             expression += f" AND {{scope}} : ({' OR '.join(tokens)})"
     return expression
+
+
+def _quoted(phrase: Iterable[str]) -> str:
+    return f'"{" ".join(phrase)}"'

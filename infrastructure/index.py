@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from backscroll.domain.ports import Match, Progress, Reindexed, SearchRequest
 from backscroll.domain.results import IndexReport, Problem
-from backscroll.infrastructure import checks, fts, pending
+from backscroll.infrastructure import checks, fts, pending, times
 from backscroll.infrastructure.candidates import best_matches
 from backscroll.infrastructure.rows import IndexStateRow, MessageRow, PendingRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
@@ -22,9 +22,9 @@ class SqlIndex:
         self._transaction = transaction
         self._rank_bound = rank_bound
 
-    def search(self, request: SearchRequest) -> list[Match]:
-        """The best `request.limit` matches in scope, best first."""
-        return best_matches(self._transaction.connection, request, self._rank_bound)
+    def search(self, request: SearchRequest, *, settled: bool = False) -> list[Match]:
+        """The best `request.limit` matches in scope, best first; `settled`: it is known that nothing there waits."""
+        return best_matches(self._transaction.connection, request, self._rank_bound, settled=settled)
 
     def is_pending(self, request: SearchRequest) -> bool:
         """Whether a transcript that the search reaches waits to be reindexed."""
@@ -76,6 +76,10 @@ class SqlIndex:
     def rest(self, session_id: str, worker: str, until: datetime, failure: str) -> None:
         """Leaves a transcript that failed alone until then."""
         pending.rest(self._transaction.session, session_id, worker, until, failure)
+
+    def date_some(self) -> bool:
+        """One short step of noting how new stored messages are; whether there may be anything left to do."""
+        return times.date_some(self._transaction.connection)
 
     def merge_some(self, *, begin: bool) -> bool:
         """One short step of merging the index into one piece; whether there was anything left to do."""

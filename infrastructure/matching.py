@@ -1,88 +1,179 @@
 """Which messages match a search and may be seen, as one piece of SQL that every ranking starts from."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
+from backscroll.domain.model import SPOKEN
 from backscroll.domain.ports import SearchRequest
-from backscroll.domain.query import Query
+from backscroll.domain.query import Order, Query
 from backscroll.infrastructure import fts
-from backscroll.infrastructure.scopes import MOST_TOKENS, narrow_tokens, scope_sql
+from backscroll.infrastructure.scopes import LISTED, MOST_TOKENS, last_stored_first, narrow_tokens, scope_sql
 from backscroll.infrastructure.types import json_text, micros
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Matching:
-    """The tables and conditions behind a SELECT of matching messages (`m`), with their parameters.
+    """What follows the FROM of a SELECT of matching messages (`m`), with its parameters.
 
-    `anywhere` are those for all messages in scope, whatever else the request leaves out. `tokens` and `agents` are
-    the index tokens that narrow the match itself.
+    `filters` are the conditions alone, with what they need joined to messages already found. `counted` counts, up to
+    `:bound`, in how many of all messages in scope, whatever else the request leaves out, each of the `:expressions`
+    occurs. `tokens` and `agents` are the index tokens that narrow the match itself, `ends` the words that complete a
+    prefix query.
+
+    `told_by_index`: what the index finds is what matches. `heads`: of more tokens than FTS5 intersects quickly, the
+    last message of each session, the last stored first.
     """
 
     source: str
-    anywhere: str
+    filters: str
+    counted: str
     params: dict[str, object]
+    told_by_index: bool
     tokens: tuple[str, ...]
+    heads: tuple[int, ...]
     agents: tuple[str, ...]
+    ends: tuple[str, ...]
 
-    def expression(self, query: Query) -> str:
-        """What to ask the index for `query` in this scope; the parameter `match`."""
-        return fts.match_expression(query, self.tokens, self.agents)
+    @property
+    def narrowed(self) -> bool:
+        """Whether the index is asked for anything but the query."""
+        return bool(self.tokens or self.agents)
+
+    def steps(self) -> Iterator[int | None]:
+        """With how many of the tokens to ask, until what is found suffices: few of many do for a common word."""
+        step = _STEP
+        while step < len(self.heads):
+            yield step
+            step *= _FACTOR
+        yield None
+
+    def expression(self, query: Query, step: int | None = None) -> str:
+        """What to ask the index for `query` in this scope, or in its first `step` tokens; the parameter `match`."""
+        return fts.match_expression(query, self.tokens[:step], self.agents, self.ends)
+
+    def anywhere(self, query: Query) -> str:
+        """What to ask the index for `query` in every scope."""
+        return fts.match_expression(query, ends=self.ends)
 
 
-def matching(connection: sa.Connection, request: SearchRequest) -> Matching | None:
-    """The messages that a request is about; None when no message can be."""
-    scope = request.scope
-    reaches_agents = request.session is None and not scope.admits_every_agent and (scope.same_agent or scope.others)
-    # A wide token is a long list to merge: of a few matches the sessions are quicker looked up.
-    looked_up = (reaches_agents or request.agents is not None) and fts.is_rare(connection, request.query, _FEW_MATCHES)
-    conditions = ["m.active = 1"]
-    params: dict[str, object] = {}
-    by_session: list[str] = []
-    if request.session is not None:
-        pk = connection.exec_driver_sql(_SESSION_KEY, (request.session.session_key,)).scalar()
-        tokens: list[str] | None = [f"s{pk}"]
-    else:
-        tokens = None if reaches_agents and looked_up else narrow_tokens(connection, scope)
-        if tokens is None and not scope.admits_every_agent:
-            allowed = scope_sql(connection, scope)
-            by_session.append(allowed.condition)
-            params |= allowed.params
-    agents: list[int] = []
-    if request.agents is not None:
-        agents = list(connection.exec_driver_sql(_AGENTS, (json_text(list(request.agents)),)).scalars())
-        if looked_up or len(agents) > MOST_TOKENS:
-            by_session.append(f"s.agent_pk IN ({', '.join(map(str, agents))})")
-    if tokens == [] or (request.agents is not None and not agents):
+def matching(connection: sa.Connection, request: SearchRequest, *, settled: bool = False) -> Matching | None:
+    """The messages that a request is about; None when no message can be.
+
+    `settled`: nothing in scope waits to be reindexed.
+    """
+    asked = _filters(request)
+    exact = settled and len(asked.conditions) == _ALWAYS and SPOKEN.issubset(request.roles)
+    ends = fts.completions(connection, request.query)
+    within = _within(connection, request, LISTED if exact and request.order is Order.RELEVANCE else MOST_TOKENS, ends)
+    if within is None:
         return None
-    conditions.append(f"m.role IN ({', '.join(f':role{place}' for place in range(len(request.roles)))})")
-    params |= {f"role{place}": str(role) for place, role in enumerate(request.roles)}
+    # From the index to the messages, never the other way round, whatever the planner may think.
+    messages = f" CROSS JOIN backscroll_messages AS m ON m.id = {fts.INDEX}.rowid"
+    join = _SESSION if within.conditions else ""
+    filters = f"{join} WHERE {' AND '.join([*asked.conditions, *within.conditions])}"
+    anywhere = " AND ".join([f"{fts.INDEX} MATCH asked.value", *within.conditions])
+    every = f"SELECT 1 FROM {fts.INDEX}{messages + join if join else ''} WHERE {anywhere} LIMIT :bound"
+    return Matching(
+        source=f"{fts.INDEX}{messages}{filters} AND {fts.INDEX} MATCH :match",
+        filters=filters,
+        counted=f"SELECT (SELECT count(*) FROM ({every})) FROM json_each(:expressions) AS asked",
+        params=asked.params | within.params,
+        told_by_index=exact and not within.conditions,
+        tokens=tuple(within.tokens),
+        heads=tuple(within.heads),
+        agents=tuple(within.agents),
+        ends=ends,
+    )
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Conditions on messages (`m`) and sessions (`s`) with their parameters."""
+
+    conditions: list[str] = field(default_factory=list)
+    params: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Within(_Asked):
+    """A scope: index tokens, and conditions where those do not say it."""
+
+    tokens: list[str] = field(default_factory=list)
+    heads: list[int] = field(default_factory=list)
+    agents: list[str] = field(default_factory=list)
+
+
+def _filters(request: SearchRequest) -> _Asked:
+    """What a request leaves out, whoever asks."""
+    roles = ", ".join(f":role{place}" for place in range(len(request.roles)))
+    asked = _Asked(["m.active = 1", f"m.role IN ({roles})"])
+    asked.params |= {f"role{place}": str(role) for place, role in enumerate(request.roles)}
     if request.since is not None:
-        conditions.append("m.created_at >= :since")
-        params["since"] = micros(request.since)
+        asked.conditions.append("m.created_at >= :since")
+        asked.params["since"] = micros(request.since)
     if request.until is not None:
-        conditions.append("m.created_at < :until")
-        params["until"] = micros(request.until)
+        asked.conditions.append("m.created_at < :until")
+        asked.params["until"] = micros(request.until)
     if request.leave_out is not None:
         session_id, stretch = request.leave_out
-        conditions.append(
+        asked.conditions.append(
             "NOT (m.transcript_pk = (SELECT id FROM backscroll_transcripts WHERE session_id = :left_out)"
             " AND m.depth BETWEEN :first AND :last)"
         )
-        params |= {"left_out": session_id, "first": stretch.first, "last": stretch.last}
-    # From the index to the messages, never the other way round, whatever the planner may think.
-    messages = f" CROSS JOIN backscroll_messages AS m ON m.id = {fts.INDEX}.rowid"
-    join = _SESSION if by_session else ""
-    source = f"FROM {fts.INDEX}{messages}{join} WHERE {' AND '.join([_MATCHES, *conditions, *by_session])}"
-    anywhere = f"FROM {fts.INDEX}{messages + join if by_session else ''} WHERE {' AND '.join([_MATCHES, *by_session])}"
-    listed = () if looked_up or len(agents) > MOST_TOKENS else tuple(f"a{pk}" for pk in agents)
-    return Matching(source, anywhere, params, tuple(tokens or ()), listed)
+        asked.params |= {"left_out": session_id, "first": stretch.first, "last": stretch.last}
+    return asked
 
 
+def _within(connection: sa.Connection, request: SearchRequest, most: int, ends: tuple[str, ...]) -> _Within | None:
+    """Where a request looks, in at most so many tokens; None when there is nothing."""
+
+    def is_rare() -> bool:
+        return fts.is_rare(connection, fts.match_expression(request.query, ends=ends), _FEW_MATCHES)
+
+    scope = request.scope
+    every_agent = scope.admits_every_agent
+    reaches_agents = request.session is None and not every_agent and bool(scope.same_agent or scope.others)
+    # A wide token is a long list to merge: of a few matches the sessions are quicker looked up.
+    looked_up = (reaches_agents or request.agents is not None) and is_rare()
+    within = _Within()
+    if request.session is not None:
+        pk = connection.exec_driver_sql(_SESSION_KEY, (request.session.session_key,)).scalar()
+        within.tokens = [f"s{pk}"]
+    elif not every_agent:
+        tokens = None if looked_up else narrow_tokens(connection, scope, most)
+        if tokens is not None and len(tokens) > _MANY and not looked_up and is_rare():
+            tokens = None
+        if tokens == []:
+            return None
+        if tokens is None:
+            allowed = scope_sql(connection, scope)
+            within.conditions.append(allowed.condition)
+            within.params |= allowed.params
+        elif len(tokens) > MOST_TOKENS:
+            within.tokens, within.heads = last_stored_first(connection, tokens)
+        else:
+            within.tokens = tokens
+    if request.agents is not None:
+        agents = list(connection.exec_driver_sql(_AGENTS, (json_text(list(request.agents)),)).scalars())
+        if not agents:
+            return None
+        if looked_up or len(agents) > MOST_TOKENS:
+            within.conditions.append(f"s.agent_pk IN ({', '.join(map(str, agents))})")
+        else:
+            within.agents = [f"a{pk}" for pk in agents]
+    return within
+
+
+_ALWAYS = 2
+"""The conditions of every search: what is active, and the roles."""
+_STEP, _FACTOR = 96, 4
+_MANY = 64
+"""Tokens that take longer to intersect than a few matches' sessions to look up."""
 _FEW_MATCHES = 100
 _AGENTS = "SELECT id FROM backscroll_agents WHERE agent_id IN (SELECT value FROM json_each(?))"
 _SESSION_KEY = "SELECT id FROM backscroll_sessions WHERE session_key = ?"
-_MATCHES = f"{fts.INDEX} MATCH :match"
 _SESSION = (
     " CROSS JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk"
     " CROSS JOIN backscroll_sessions AS s ON s.id = t.session_pk"

@@ -213,6 +213,15 @@ class IndexStateRow(Row):
     parts_form: Mapped[int] = mapped_column(server_default=sa.text("2"))
 
 
+class TimesRow(Row):
+    """Before which time the messages with keys from 1,024 times `block` on were said, as many as those; see `times`."""
+
+    __tablename__ = PREFIX + "times"
+
+    block: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    newest: Mapped[int] = mapped_column(sa.BigInteger)
+
+
 class KinRow(Row):
     """That a session claims a session of another agent as its parent; kept where each agent has a file of its own.
 

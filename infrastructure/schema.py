@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import sqlalchemy as sa
 
-from backscroll.infrastructure import fts
+from backscroll.infrastructure import fts, times
 from backscroll.infrastructure.rows import Row
 
 _VIEW = f"""CREATE VIEW {fts.VIEW} AS
@@ -41,6 +41,7 @@ _TRIGGERS = {
         DELETE FROM backscroll_messages WHERE transcript_pk = OLD.id; END""",
     "backscroll_session_removed": """BEFORE DELETE ON backscroll_sessions BEGIN
         DELETE FROM backscroll_transcripts WHERE session_pk = OLD.id; END""",
+    **times.TRIGGERS,
 }
 NET = {
     fts.VIEW: ("view", _VIEW),
@@ -56,20 +57,24 @@ def lacking(connection: sa.Connection) -> Iterator[str]:
     for name, (kind, statement) in NET.items():
         if stored.get(name) != statement:
             yield f"{kind} {name}"
-    if stored.get(fts.INDEX) != fts.CREATE:
-        yield f"table {fts.INDEX}"
+    for name, statement in ((fts.INDEX, fts.CREATE), (fts.TERMS, fts.CREATE_TERMS)):
+        if stored.get(name) != statement:
+            yield f"table {name}"
     for index in _indexes():
         if index.name not in stored:
             yield f"index {index.name}"
 
 
 def restore(connection: sa.Connection) -> None:
-    """Makes the view, the triggers and the tables' indexes that are lacking, but not the full-text index."""
+    """Makes what is lacking, but not the full-text index."""
     lost = set(lacking(connection))
     for name, (kind, statement) in NET.items():
         if f"{kind} {name}" in lost:
             connection.exec_driver_sql(f"DROP {kind} IF EXISTS {name}")
             connection.exec_driver_sql(statement)
+    if f"table {fts.TERMS}" in lost:
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {fts.TERMS}")
+        connection.exec_driver_sql(fts.CREATE_TERMS)
     for index in _indexes():
         if f"index {index.name}" in lost:
             index.create(connection)

@@ -16,20 +16,32 @@ _IN_TREE = """EXISTS (WITH RECURSIVE above(key) AS (
     UNION SELECT c.spawned_by FROM above JOIN backscroll_sessions AS c ON c.session_key = above.key WHERE {followed}
     UNION SELECT c.owner FROM above JOIN backscroll_sessions AS c ON c.session_key = above.key WHERE {followed}
 ) SELECT 1 FROM above WHERE {root})"""
-# The same downwards, to list a small tree without a look at any other session; a large one is given up early.
-_BELOW = """WITH RECURSIVE below(key) AS (
-    {roots}
-    UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.spawned_by = below.key WHERE {followed}
-    UNION SELECT c.session_key FROM below JOIN backscroll_sessions AS c ON c.owner = below.key WHERE {followed}
+# The same downwards, to list a small tree without a look at any other session; a large one is given up early, however
+# many sessions the first one spawned.
+_BELOW = """WITH RECURSIVE below(key, pk) AS (
+    SELECT top.key, s.id FROM ({roots}) AS top LEFT JOIN backscroll_sessions AS s ON s.session_key = top.key
+    UNION SELECT c.session_key, c.id FROM below CROSS JOIN backscroll_sessions AS c ON c.id IN (
+        SELECT x.id FROM backscroll_sessions AS x WHERE x.spawned_by = key AND {followed} LIMIT :most)
+    UNION SELECT c.session_key, c.id FROM below CROSS JOIN backscroll_sessions AS c ON c.id IN (
+        SELECT x.id FROM backscroll_sessions AS x WHERE x.owner = key AND {followed} LIMIT :most)
     LIMIT :most
 ) """
-_TREE = _BELOW + "SELECT s.id FROM below JOIN backscroll_sessions AS s ON s.session_key = below.key"
+_TREE = _BELOW + "SELECT pk FROM below WHERE pk IS NOT NULL"
 # The tree may have roots in other files too; then there is a set of them.
 _ROOT = {False: "key = :own_key", True: "key IN (SELECT :own_key UNION ALL SELECT value FROM json_each(:roots))"}
-_ROOTS = {False: "VALUES (:own_key)", True: "SELECT :own_key UNION SELECT value FROM json_each(:roots)"}
+_ROOTS = {
+    False: "SELECT :own_key AS key",
+    True: "SELECT :own_key AS key UNION SELECT value FROM json_each(:roots)",
+}
 _NOT_INCOGNITO = "s.incognito = 0"
 MOST_TOKENS = 512
-"""Wider scopes are joined instead: each token costs the index one more list to merge."""
+"""More are not asked for at once: each costs the index one more list to merge."""
+LISTED = 4_096
+"""Sessions of a tree that are listed to be asked for in steps; wider scopes are joined to the sessions instead."""
+_HEADS = """SELECT 's' || t.session_pk, max((SELECT m.id FROM backscroll_messages AS m
+        WHERE m.transcript_pk = t.id AND m.active = 1 ORDER BY m.depth DESC LIMIT 1)) AS head
+    FROM json_each(?) AS listed CROSS JOIN backscroll_transcripts AS t ON t.session_pk = listed.value
+    GROUP BY t.session_pk HAVING head IS NOT NULL ORDER BY head DESC"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +80,38 @@ def admitted_agents(connection: sa.Connection, scope: Scope) -> list[int]:
     return [pk for pk, agent_id in rows if scope.admits_agent(agent_id)]
 
 
-def narrow_tokens(connection: sa.Connection, scope: Scope) -> list[str] | None:
-    """The index tokens of exactly the sessions in scope, when few tokens say it; else None."""
+def narrow_tokens(connection: sa.Connection, scope: Scope, most: int = MOST_TOKENS) -> list[str] | None:
+    """The index tokens of exactly the sessions in scope, when at most `most` say it; else None.
+
+    More than `MOST_TOKENS` are tokens of sessions alone.
+    """
     if scope.admits_every_agent:
         return None
     agents = admitted_agents(connection, scope)
     tokens = [f"a{pk}" for pk in agents]
-    if scope.tree is Tree.NONE:
+    most = MOST_TOKENS if tokens else most
+    if scope.tree is Tree.NONE or (scope.tree is Tree.SAME_AGENT and scope.same_agent):
         statement = "SELECT s.id FROM backscroll_sessions AS s WHERE s.session_key = :own_key LIMIT :most"
     else:
-        statement = _TREE.format(followed=_followed("c", scope), roots=_ROOTS[bool(scope.roots)])
-    params = {"own_key": scope.own_key, **_tree_params(scope), "most": MOST_TOKENS + 2 + len(scope.roots)}
+        statement = _TREE.format(followed=_followed("x", scope), roots=_ROOTS[bool(scope.roots)])
+    params = {"own_key": scope.own_key, **_tree_params(scope), "most": most + 2 + len(scope.roots)}
     tokens += [f"s{pk}" for (pk,) in connection.exec_driver_sql(statement, params)]
-    return tokens if len(tokens) <= MOST_TOKENS else None
+    return tokens if len(tokens) <= most else None
+
+
+def last_stored_first(connection: sa.Connection, tokens: list[str]) -> tuple[list[str], list[int]]:
+    """Tokens of sessions in the order of the last message on each one's active paths, and these messages' keys.
+
+    A message is stored after the one before it: none on the path has a greater key.
+    """
+    keys = json.dumps([int(token[1:]) for token in tokens])
+    rows = connection.exec_driver_sql(_HEADS, (keys,)).all()
+    return [token for token, _ in rows], [head for _, head in rows]
 
 
 def tree_keys(connection: sa.Connection, scope: Scope) -> list[str]:
     """The keys of everything below the roots of a scope's tree, stored here, and of the roots themselves."""
-    statement = _BELOW.format(followed=_followed("c", scope), roots=_ROOTS[bool(scope.roots)]) + "SELECT key FROM below"
+    statement = _BELOW.format(followed=_followed("x", scope), roots=_ROOTS[bool(scope.roots)]) + "SELECT key FROM below"
     params = {"own_key": scope.own_key, **_tree_params(scope), "most": -1}
     return list(connection.execute(sa.text(statement), params).scalars())
 

@@ -36,7 +36,8 @@ class OneForAll:
         """The best matches in scope, all from one snapshot."""
         with self.reading() as unit:
             request = asking.request(unit, scope)
-            return Found(unit.index.search(request), unit.index.is_pending(request))
+            pending = unit.index.is_pending(request)
+            return Found(unit.index.search(request, settled=not pending), pending)
 
     def listed(self, scope: Scope, limit: int, offset: int) -> list[SessionSummary]:
         """The sessions in scope, the last written to first."""

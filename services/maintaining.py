@@ -1,10 +1,11 @@
 """Keeping the store small: merging, emptying the log, retention."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from backscroll.domain.drafts import checked_time
 from backscroll.domain.errors import InvalidRequest
-from backscroll.domain.ports import Clock, Store
+from backscroll.domain.ports import Clock, Store, UnitOfWork
 from backscroll.domain.results import MaintenanceReport, PruneReport
 
 _PAUSE = 0.005
@@ -21,17 +22,21 @@ class Maintaining:
         self._clock = clock
 
     def maintain(self, *, vacuum: bool) -> MaintenanceReport:
-        """Merges the index in short steps beside the writers, empties the log, and writes the file anew if asked."""
+        """Tidies the index in short steps beside the writers, empties the log, and writes the file anew if asked."""
         before = self._store.size()
-        begin = more = True
-        while more:
-            with self._store.writing() as unit:
-                more = unit.index.merge_some(begin=begin)
-                unit.commit()
-            begin = False
-            self._store.pause(_PAUSE)
+        self._in_steps(lambda unit, _: unit.index.date_some())
+        self._in_steps(lambda unit, first: unit.index.merge_some(begin=first))
         self._store.tidy(vacuum=vacuum)
         return MaintenanceReport(bytes_before=before, bytes_after=self._store.size(), vacuumed=vacuum)
+
+    def _in_steps(self, step: Callable[[UnitOfWork, bool], bool]) -> None:
+        first = more = True
+        while more:
+            with self._store.writing() as unit:
+                more = step(unit, first)
+                unit.commit()
+            first = False
+            self._store.pause(_PAUSE)
 
     def prune(self, since: datetime, *, keep: int, dry_run: bool) -> PruneReport:
         """Deletes the sessions not written to since then, each in a transaction of its own."""

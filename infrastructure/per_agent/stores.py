@@ -182,8 +182,8 @@ class AgentStores:
             number, (agent_id, visible) = numbered
             with AgentStore(self, agent_id).reading() as unit:
                 request = asking.request(unit, visible)
-                ranking.take(number, request, unit.index.gather(request))
                 pending = unit.index.is_pending(request)
+                ranking.take(number, request, unit.index.gather(request, settled=not pending))
             if pending and agent_id is not None:
                 with self._pending_lock:
                     self._pending.add(agent_id)

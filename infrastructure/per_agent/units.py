@@ -86,9 +86,9 @@ class FiledIndex(SqlIndex):
         self._agent_id = agent_id
         self._kin = kin
 
-    def gather(self, request: SearchRequest) -> Gathered:
-        """What is ranked together with other files' matches."""
-        matched = matching(self._transaction.connection, request)
+    def gather(self, request: SearchRequest, *, settled: bool) -> Gathered:
+        """What is ranked together with other files' matches; `settled`: it is known that nothing in scope waits."""
+        matched = matching(self._transaction.connection, request, settled=settled)
         if matched is None:
             return Gathered((), 0, [0] * len(request.query.phrases))
         bound = bounded(self._rank_bound, request)

@@ -111,7 +111,7 @@ def test_a_read_takes_as_many_steps_in_a_long_transcript_as_in_a_short_one(
 # A walk along an index in the order asked for ends at the limit; the queue of pending transcripts (w) is empty or about
 # to be; the index's own table is asked by MATCH.
 HARMLESS = re.compile(
-    "USING INDEX|VIRTUAL TABLE|CONSTANT ROW|SCAN (w|found|sqlite_sequence|anon_1|\\(subquery-[13]\\))$"
+    "USING INDEX|VIRTUAL TABLE|CONSTANT ROW|SCAN (w|found|met|best|rest|sqlite_sequence|anon_1|\\(subquery-[13]\\))$"
 )
 
 
@@ -186,3 +186,100 @@ def test_a_search_takes_as_many_steps_for_a_word_in_many_messages_as_for_one_in_
         some, many = (meter.count(lambda word=word: scroll.search(word, requester=ME)) for word in ("mica", "granite"))
     engine.dispose()
     assert 0 < many <= 1.5 * some
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, tuple[Backscroll, Meter]]]:
+    """The same kind of store in two sizes: every message holds a word, and 30 hold a rare one too."""
+    stores, engines = {}, []
+    for messages in (4_000, 12_000):
+        engine = sa.create_engine(f"sqlite:///{tmp_path_factory.mktemp('grown') / 'store.db'}")
+        engines.append(engine)
+        meter = Meter(engine)
+        scroll = Backscroll.open(engine, settings=Settings(background_reindex=False))
+        for part in range(4):
+            key = f"agent:main:{part}"
+            scroll.ensure_session(key)
+            scroll.append_many(
+                key,
+                [
+                    {"role": "user", "content": "granite flint" if n < 8 else f"granite {n} basalt"}
+                    for n in range(messages // 4)
+                ],
+            )
+        stores[messages] = scroll, meter
+    yield stores
+    for scroll, _ in stores.values():
+        scroll.close()
+    for engine in engines:
+        engine.dispose()
+
+
+FLAT = {
+    "a common word": {"query": "granite"},
+    "the newest with a common word": {"query": "granite", "order": "newest"},
+    "a common word of one agent": {"query": "granite", "agents": ["main"]},
+    "a common and a rare word": {"query": "granite flint"},
+    "two common words": {"query": "granite basalt"},
+    "the beginning of a word": {"query": "gran", "match": "prefix"},
+}
+
+
+@pytest.mark.parametrize("what", FLAT)
+def test_a_search_takes_as_many_steps_in_a_large_store_as_in_a_small_one(
+    what: str, grown: dict[int, tuple[Backscroll, Meter]]
+) -> None:
+    """Counts of a phrase in the whole index are no steps of SQLite's virtual machine: one for each of its rows."""
+    (small, small_meter), (large, large_meter) = grown.values()
+    asked = FLAT[what]
+    few = small_meter.count(lambda: small.search(requester=ME, **asked))
+    many = large_meter.count(lambda: large.search(requester=ME, **asked))
+    assert 0 < many <= 1.3 * few
+
+
+def test_of_a_common_word_no_message_is_read_but_those_that_are_ranked(
+    grown: dict[int, tuple[Backscroll, Meter]],
+) -> None:
+    scroll, meter = grown[4_000]
+    index_alone = meter.count(lambda: scroll.search("granite", requester=ME))
+    with_messages = meter.count(lambda: scroll.search("granite", requester=ME, roles=["user"]))
+    assert index_alone < 0.75 * with_messages
+
+
+def test_a_large_tree_is_asked_for_in_steps(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'store.db'}")
+    meter = Meter(engine)
+    settings = Settings(background_reindex=False, rank_bound=25, visibility="tree")
+    with Backscroll.open(engine, settings=settings) as scroll:
+        for number in range(600):
+            scroll.ensure_session(f"agent:main:{number}", spawned_by=ME.session_key)
+            scroll.append(f"agent:main:{number}", "user", "granite" if number % 2 else "granite basalt")
+        meter.count(lambda: scroll.search("granite basalt", requester=ME))
+    engine.dispose()
+    # With the parameters in them: the sessions' tokens stand in what the index is asked.
+    asked = [statement for statement in meter.statements if "{scope}" in statement]
+    assert asked
+    assert max(one.count(" OR s") for one in asked) < 520
+
+
+def test_a_huge_tree_is_given_up_early(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'store.db'}")
+    meter = Meter(engine)
+    settings = Settings(background_reindex=False, visibility="tree")
+    with Backscroll.open(engine, settings=settings) as scroll:
+        scroll.ensure_session("agent:main:child", spawned_by=ME.session_key)
+        scroll.append_many("agent:main:child", [{"role": "user", "content": "granite"}] * 120)
+        steps = []
+        for sessions in (6_000, 14_000):
+            with engine.begin() as connection:
+                connection.exec_driver_sql(
+                    """WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT ?)
+                    INSERT INTO backscroll_sessions
+                        (session_key, agent_pk, kind, spawned_by, incognito, created_at, updated_at, metadata)
+                    SELECT ? || n, agent_pk, kind, spawned_by, 0, 0, 0, '{}'
+                    FROM backscroll_sessions, n WHERE id = 1""",
+                    (sessions, f"agent:main:{sessions}:"),
+                )
+            steps.append(meter.count(lambda: scroll.search("granite", requester=ME)))
+    engine.dispose()
+    assert steps[1] <= 1.1 * steps[0]

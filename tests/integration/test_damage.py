@@ -224,6 +224,27 @@ def test_counts_of_the_index_that_are_wrong_do_not_stop_a_search(path: Path) -> 
         assert whole(scroll)
 
 
+def test_a_search_needs_no_count_of_the_index(path: Path) -> None:
+    raw(path, f"DELETE FROM {INDEX}_data WHERE id = 1")
+    with opened(path) as scroll:
+        for match in ("all", "any", "prefix"):
+            assert len(scroll.search("granite", requester=OPERATOR, match=match).hits) == 10
+        assert not scroll.verify().ok
+        assert scroll.repair().ok
+        assert whole(scroll)
+
+
+def test_a_lost_view_of_the_terms_is_made_again_and_missed_by_no_search(path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(fts, "_LARGE", 0)
+    raw(path, f"DROP TABLE {fts.TERMS}")
+    with opened(path) as scroll:
+        assert len(scroll.search("gran", requester=OPERATOR, match="prefix").hits) == 10
+        assert not scroll.verify().ok
+        assert scroll.repair().ok
+        assert whole(scroll)
+        assert len(scroll.search("gran", requester=OPERATOR, match="prefix").hits) == 10
+
+
 def test_a_sound_store_is_left_as_it_is_by_repair(path: Path) -> None:
     def dump() -> list[tuple[object, ...]]:
         return rows(path, "SELECT * FROM backscroll_messages ORDER BY id") + rows(path, "SELECT * FROM sqlite_master")

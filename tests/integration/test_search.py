@@ -328,6 +328,38 @@ def test_matches_up_to_the_bound_are_ranked_as_fts5_ranks_them(open_store, opera
         assert names(scroll.search(asked, requester=operator, match=match)) == expected
 
 
+@pytest.mark.parametrize("most", [0, 3, 256])
+def test_a_beginning_finds_the_same_whether_its_words_are_known_or_not(open_store, operator, monkeypatch, most):
+    scroll = open_store(rank_bound=25)
+    words = ["granite", "grand", "gran", "granité", "basalt", "a1", "s1", "s12", "评审", "评", "x"]
+    chance = random.Random(5)
+    for agent in ("main", "ada"):
+        said = {f"u{agent}{n}": " ".join(chance.choices(words, k=chance.randint(1, 9))) for n in range(60)}
+        store(scroll, f"agent:{agent}:main", said)
+    asked = ["gran", "gra", "grand", "basalt gr", '"basalt gr"', "s", "a", "a1", "s1", "评", "x", "none", "gran s"]
+
+    def answers():
+        return [
+            scroll.search(one, requester=operator, match="prefix", agents=agents)
+            for one in asked
+            for agents in (None, ["ada"])
+        ]
+
+    by_fts5 = answers()
+    monkeypatch.setattr(fts, "_LARGE", 0)
+    monkeypatch.setattr(fts, "_COMPLETIONS", most)
+    assert answers() == by_fts5
+    assert [len(one.hits) for one in by_fts5].count(0) == 2
+
+
+@pytest.mark.parametrize("asked", ["a1", "s1", "a1 s1", '"s1 a1"', "s", "a", "granite a"])
+@pytest.mark.parametrize("match", ["all", "any", "prefix"])
+def test_what_looks_like_a_scope_token_is_a_word_like_any_other(scroll, look, asked, match):
+    store(scroll, KEY, {"u0": "granite", "u1": "basalt a1b", "u2": "basalt s1b"})
+    found = {"prefix": {"a": {"u1"}, "a1": {"u1"}, "s": {"u2"}, "s1": {"u2"}}, "any": {"granite a": {"u0"}}}
+    assert set(look(asked, match=match)) == found.get(match, {}).get(asked, set())
+
+
 def test_a_response_over_its_bytes_drops_hits_and_says_so(open_store, operator):
     scroll = open_store(bounds=BoundsSettings(search_bytes=1024))
     store(scroll, KEY, {f"u{number}": "granite " + "评审" * 140 for number in range(5)})

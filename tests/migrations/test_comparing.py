@@ -57,7 +57,7 @@ def test_nor_does_one_that_compares_our_models_too(connection, host, options):
 
 def test_without_the_filter_our_tables_would_be_dropped(connection, host):
     dropped = {name for kind, name in proposed(connection, host) if kind == "remove_table"}
-    shadows = {f"backscroll_message_index{end}" for end in ("", "_config", "_data", "_docsize", "_idx")}
+    shadows = {f"backscroll_message_index{end}" for end in ("", "_config", "_data", "_docsize", "_idx", "_terms")}
     assert shadows | {VERSION_TABLE, "backscroll_messages"} <= dropped
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from backscroll.domain.analyzer import JOINT, fold, search_text, terms, tokens
+from backscroll.domain.analyzer import JOINT, fold, folded_in_place, search_text, terms, tokens
 from tests.unit.hostile import CHANGING, COMBINING, LETTERS, SPACELESS, WORDS, Fts, hostile_texts
 
 EVERY = [chr(code) for code in range(1, sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
@@ -20,6 +20,17 @@ FTS = Fts()
 
 def folded_words(text: str) -> list[str]:
     return [token.text for token in tokens(text)]
+
+
+def test_native_text_is_folded_in_its_place() -> None:
+    for char in NATIVE:
+        for text in (char, char.upper() + "a", "Aa" + char * 2):
+            if search_text(text) is None:
+                assert len(folded_in_place(text)) == len(text)
+                assert re.findall("[^\\x00-/:-@\\[-`{-\\x7f]+", folded_in_place(text)) == list(terms(text))
+    whole = "".join(NATIVE)
+    assert len(folded_in_place(whole)) == len(whole)
+    assert re.findall("[^\\x00-/:-@\\[-`{-\\x7f]+", folded_in_place(whole)) == list(terms(whole))
 
 
 # FTS5 and the fold

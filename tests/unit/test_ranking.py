@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backscroll.domain.analyzer import search_text
+from backscroll.domain import occurrences as occurrences_module
+from backscroll.domain.analyzer import search_text, tokens
 from backscroll.domain.occurrences import counts, occurrences
 from backscroll.domain.query import Match, Query
 from backscroll.domain.ranking import Ranked, bm25, capped_weight, weight
+from tests.unit.hostile import hostile_texts
 
+MATCHES = st.sampled_from(list(Match))
 WORDS = st.sampled_from(
     ["ferry", "Ferry", "ferryman", "naxos", "備份", "份", "café", "cafe\u0301", "a-b", "b", "Ñu", "…"]
 )
@@ -42,6 +45,17 @@ def test_many_phrases_are_counted_like_few(text: str, match: Match) -> None:
     few = query("ferry b 備份 café", match)
     many = query(" ".join([*(f"x{number}" for number in range(40)), "ferry b 備份 café"]), match)
     assert counts(many, text, search_text(text)) == [0] * 40 + counts(few, text, search_text(text))
+
+
+@given(
+    text=hostile_texts(40),
+    words=st.lists(st.sampled_from(["a", "b", "ab", "ss", "备", "é", "회"]), min_size=1),
+    match=MATCHES,
+)
+def test_a_few_phrases_stand_where_many_would(text: str, words: list[str], match: Match) -> None:
+    few = query(" ".join(words), match)
+    among = occurrences_module._among(few, list(tokens(text)))
+    assert occurrences(few, text) == sorted(among)
 
 
 def test_more_occurrences_in_the_same_length_score_higher() -> None:
