@@ -141,7 +141,7 @@ def test_a_rebuilt_table_and_all_that_hangs_on_it_are_as_before(
         assert rows(store)["backscroll_messages"][-1]["id"] == last + 1
         assert scroll.delete_session("agent:main:main")
         assert scroll.verify().problems == ()
-    assert hosts(store)[:2] == [[(8, "agent:main:long", 4, None)], [(8, "Rafina")]]
+    assert hosts(store)[:2] == [[(8, "agent:main:long", 2, None)], [(8, "Rafina")]]
     assert {what for (what,) in hosts(store)[2]} - {"changed"} == {"added", "removed"}
 
 
