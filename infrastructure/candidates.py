@@ -8,9 +8,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-from sqlalchemy import exc
-
 from backscroll.domain.model import Role
 from backscroll.domain.ports import Match, SearchRequest
 from backscroll.domain.query import Match as By
@@ -18,6 +15,7 @@ from backscroll.domain.query import Order, Query
 from backscroll.domain.ranking import Ranked, bm25, capped_weight, weight
 from backscroll.infrastructure import fts, times
 from backscroll.infrastructure.matching import Matching, matching
+from backscroll.infrastructure.statements import DATABASE_ERRORS, Statements
 from backscroll.infrastructure.types import from_micros
 
 _OF_MANY = 0.2
@@ -62,15 +60,15 @@ class Candidate(NamedTuple):
     ranked: Ranked
 
 
-def best_matches(connection: sa.Connection, request: SearchRequest, bound: int, *, settled: bool) -> list[Match]:
+def best_matches(statements: Statements, request: SearchRequest, bound: int, *, settled: bool) -> list[Match]:
     """The best `request.limit` matches, best first; all are ranked up to `bounded(bound, request)`.
 
     `settled`: nothing in scope waits to be reindexed, so that the index alone tells how many messages match.
     """
-    matched = matching(connection, request, settled=settled)
+    matched = matching(statements, request, settled=settled)
     if matched is None:
         return []
-    candidates = Candidates(connection, request, matched, bounded(bound, request))
+    candidates = Candidates(statements, request, matched, bounded(bound, request))
     best = candidates.best()
     names = candidates.names(one for _, one in best)
     return [match(score, one, name) for (score, one), name in zip(best, names, strict=True)]
@@ -113,8 +111,8 @@ def part_of(bound: int, limit: int) -> int:
 class Candidates:
     """The candidates of one search in one database."""
 
-    def __init__(self, connection: sa.Connection, request: SearchRequest, matched: Matching, bound: int) -> None:
-        self._connection = connection
+    def __init__(self, statements: Statements, request: SearchRequest, matched: Matching, bound: int) -> None:
+        self._statements = statements
         self._request = request
         self._matched = matched
         self._newest = request.order is Order.NEWEST
@@ -127,7 +125,7 @@ class Candidates:
         """The best `request.limit` candidates with their scores, best first."""
         try:
             ranked = self._read(_RANKED, self._bound) if self._suit_fts5() else None
-        except exc.DatabaseError:
+        except DATABASE_ERRORS:
             # FTS5 does not rank without its record of lengths, which nothing else needs.
             ranked = None
         if ranked:
@@ -151,14 +149,14 @@ class Candidates:
     def _read_newest(self) -> None:
         matched, limit = self._matched, self._request.limit
         expression = matched.expression(self._request.query)
-        if fts.is_rare(self._connection, expression, _SORTED):
+        if fts.is_rare(self._statements, expression, _SORTED):
             self._read(_READ.replace("{found}", _NEWEST), limit)
             return
         statement = _WITHIN.format(source=matched.source)
         newest: list[tuple[int, int]] = []
-        for stretches, rest_before in times.newest_first(self._connection):
+        for stretches, rest_before in times.newest_first(self._statements):
             params = {**matched.params, "match": expression, "stretches": json.dumps(stretches), "limit": limit}
-            found = self._connection.exec_driver_sql(statement, params).all()
+            found = self._statements.all(statement, params)
             newest = sorted([*newest, *map(tuple, found)], reverse=True)[:limit]
             if rest_before is not None and len(newest) == limit and newest[-1][0] >= rest_before:
                 break
@@ -172,10 +170,10 @@ class Candidates:
         """Reads candidates; returns those that FTS5 has ranked already."""
         matched = self._matched
         params |= {"match": matched.expression(self._request.query, step), "limit": self._request.limit}
-        rows = self._connection.exec_driver_sql(
+        rows = self._statements.all(
             shape.format(source=matched.source, filters=matched.filters),
             matched.params | params | {"bound": bound, "few": part_of(bound, self._request.limit)},
-        ).all()
+        )
         self.met = rows[0][5] if rows else 0
         if rows and rows[0][4] is None:
             return [(score, Candidate(at, pk, Ranked(text, folded, 0))) for pk, at, text, folded, _, _, score in rows]
@@ -203,8 +201,8 @@ class Candidates:
         """
         all_seen = self.met <= self._bound and self._request.scope.admits_every_agent
         if all_seen and not self._newest and len(self._request.query.phrases) <= _FEW_PHRASES:
-            total, average = fts.totals(self._connection)
-            counts = fts.counts(self._connection, [self._matched.anywhere(one) for one in self._several()])
+            total, average = fts.totals(self._statements)
+            counts = fts.counts(self._statements, [self._matched.anywhere(one) for one in self._several()])
             return [weight(total, count) for count in counts or [len(self._found)]], average
         return weights(self.frequencies(), self._bound), average_length(self._found)
 
@@ -217,7 +215,7 @@ class Candidates:
         for step in self._matched.steps():
             expressions = json.dumps([self._matched.expression(one, step) for one in several])
             params = {**self._matched.params, "expressions": expressions, "bound": self._bound}
-            counts = list(self._connection.exec_driver_sql(self._matched.counted, params).scalars())
+            counts = [count for (count,) in self._statements.all(self._matched.counted, params)]
             if min(counts) >= self._bound:
                 break
         return counts
@@ -225,7 +223,7 @@ class Candidates:
     def names(self, those: Iterable[Candidate]) -> Sequence[Sequence[Any]]:
         """Message id, role, session id and session key of each."""
         pks = [one.pk for one in those]
-        return self._connection.exec_driver_sql(_NAMES, (json.dumps(pks),)).all() if pks else ()
+        return self._statements.all(_NAMES, (json.dumps(pks),)) if pks else ()
 
     def _several(self) -> list[Query]:
         """The phrases, if they are to be weighed against each other: a single one weighs the same in every match."""

@@ -21,6 +21,7 @@ from backscroll.infrastructure.rows import (
     SessionRow,
     TranscriptRow,
 )
+from backscroll.infrastructure.statements import Statements
 
 _BATCH = 1_000
 
@@ -191,7 +192,7 @@ def mend(session: orm.Session) -> None:
     schema.restore(connection)
     connection.execute(_SETTLE_BRANCHES)
     connection.execute(_SETTLE_PATHS)
-    times.date_all(connection)
+    times.date_all(Statements(connection))
     if any(schema.lacking(connection)) or integrity(connection) is not None or any(_unfindable(connection)):
         fts.recreate(connection)
     leave_all_pending(connection)

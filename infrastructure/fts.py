@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from backscroll.domain.query import Match, Query
-from backscroll.infrastructure.statements import Statements
+from backscroll.infrastructure.statements import DATABASE_ERRORS, Statements
 
 INDEX = "backscroll_message_index"
 VIEW = "backscroll_indexed_messages"
@@ -128,26 +128,26 @@ def tokens_in(size: bytes) -> int:
     return sum(_varints(size)) if len(size) > _COLUMNS else sum(size)
 
 
-def totals(connection: sa.Connection) -> tuple[int, float]:
+def totals(statements: Statements) -> tuple[int, float]:
     """How many rows the index holds, and how many tokens they have on average (1 where FTS5's record is damaged).
 
     Source: the "averages record" of https://sqlite.org/src/file/ext/fts5/fts5_index.c.
     """
-    record = connection.exec_driver_sql(f"SELECT block FROM {INDEX}_data WHERE id = 1").scalar()
+    record = statements.scalar(f"SELECT block FROM {INDEX}_data WHERE id = 1")
     rows, *tokens = _varints(record or b"\0")
     return rows, (sum(tokens) / rows if rows else 0.0) or 1.0
 
 
-def counts(connection: sa.Connection, expressions: Sequence[str]) -> list[int]:
+def counts(statements: Statements, expressions: Sequence[str]) -> list[int]:
     """How many rows of the whole index each of the expressions matches."""
     statement = f"SELECT (SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH asked.value) FROM json_each(?) AS asked"
-    return list(connection.exec_driver_sql(statement, (json.dumps(expressions),)).scalars()) if expressions else []
+    return [count for (count,) in statements.all(statement, (json.dumps(expressions),))] if expressions else []
 
 
-def is_rare(connection: sa.Connection, expression: str, most: int) -> bool:
+def is_rare(statements: Statements, expression: str, most: int) -> bool:
     """Whether at most `most` rows of the index match."""
     statement = f"SELECT count(*) FROM (SELECT 1 FROM {INDEX} WHERE {INDEX} MATCH ? LIMIT ?)"
-    return bool(connection.exec_driver_sql(statement, (expression, most + 1)).scalar_one() <= most)
+    return bool(statements.scalar(statement, (expression, most + 1)) <= most)
 
 
 _COLUMNS = 2
@@ -163,19 +163,19 @@ def _varints(data: bytes) -> list[int]:
     return numbers[:-1]
 
 
-def completions(connection: sa.Connection, query: Query) -> tuple[str, ...]:
+def completions(statements: Statements, query: Query) -> tuple[str, ...]:
     """The words in the index that begin like the last one of a prefix query; none where FTS5 is as quick by itself.
 
     FTS5 merges the lists of all of them before it gives the first match: in a large index that takes long even for a
     single word. Asked for one by one, their lists are only read as far as is needed.
     """
-    if query.match is not Match.PREFIX or totals(connection)[0] < _LARGE:
+    if query.match is not Match.PREFIX or totals(statements)[0] < _LARGE:
         return ()
     begin = query.phrases[-1][-1]
     params = {"begin": begin, "end": begin + "\U0010ffff", "most": _COMPLETIONS + 1}
     try:
-        found = tuple(connection.exec_driver_sql(_TERMS_FROM, params).scalars())
-    except exc.DatabaseError:
+        found = tuple(term for (term,) in statements.all(_TERMS_FROM, params))
+    except DATABASE_ERRORS:
         # The view of the terms is lost, or what it shows is damaged.
         return ()
     return found if len(found) <= _COMPLETIONS else ()

@@ -24,13 +24,13 @@ class SqlIndex:
 
     def search(self, request: SearchRequest, *, settled: bool = False) -> list[Match]:
         """The best `request.limit` matches in scope, best first; `settled`: it is known that nothing there waits."""
-        return best_matches(self._transaction.connection, request, self._rank_bound, settled=settled)
+        return best_matches(self._transaction.statements, request, self._rank_bound, settled=settled)
 
     def is_pending(self, request: SearchRequest) -> bool:
         """Whether a transcript that the search reaches waits to be reindexed."""
         if request.session is not None and request.session.incognito:
             return False
-        allowed = scope_sql(self._transaction.connection, request.scope)
+        allowed = scope_sql(self._transaction.statements, request.scope)
         condition, params = f"s.incognito = 0 AND {allowed.condition}", dict(allowed.params)
         if request.session is not None:
             condition += " AND s.session_key = :pending_key"
@@ -51,7 +51,7 @@ class SqlIndex:
             f" CROSS JOIN backscroll_sessions AS s ON s.id = t.session_pk WHERE {condition}"
         )
         statement = f"SELECT EXISTS ({queued}) OR EXISTS ({older})"
-        return bool(self._transaction.connection.exec_driver_sql(statement, params).scalar())
+        return bool(self._transaction.statements.scalar(statement, params))
 
     def pending_count(self) -> int:
         """How many transcripts wait to be reindexed."""
@@ -79,7 +79,7 @@ class SqlIndex:
 
     def date_some(self) -> bool:
         """One short step of noting how new stored messages are; whether there may be anything left to do."""
-        return times.date_some(self._transaction.connection)
+        return times.date_some(self._transaction.statements)
 
     def merge_some(self, *, begin: bool) -> bool:
         """One short step of merging the index into one piece; whether there was anything left to do."""

@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import sqlalchemy as sa
-
 from backscroll.domain.model import SPOKEN
 from backscroll.domain.ports import SearchRequest
 from backscroll.domain.query import Order, Query
 from backscroll.infrastructure import fts
 from backscroll.infrastructure.scopes import LISTED, MOST_TOKENS, last_stored_first, narrow_tokens, scope_sql
+from backscroll.infrastructure.statements import Statements
 from backscroll.infrastructure.types import json_text, micros
 
 
@@ -58,15 +57,15 @@ class Matching:
         return fts.match_expression(query, ends=self.ends)
 
 
-def matching(connection: sa.Connection, request: SearchRequest, *, settled: bool = False) -> Matching | None:
+def matching(statements: Statements, request: SearchRequest, *, settled: bool = False) -> Matching | None:
     """The messages that a request is about; None when no message can be.
 
     `settled`: nothing in scope waits to be reindexed.
     """
     asked = _filters(request)
     exact = settled and len(asked.conditions) == _ALWAYS and SPOKEN.issubset(request.roles)
-    ends = fts.completions(connection, request.query)
-    within = _within(connection, request, LISTED if exact and request.order is Order.RELEVANCE else MOST_TOKENS, ends)
+    ends = fts.completions(statements, request.query)
+    within = _within(statements, request, LISTED if exact and request.order is Order.RELEVANCE else MOST_TOKENS, ends)
     if within is None:
         return None
     # From the index to the messages, never the other way round, whatever the planner may think.
@@ -126,11 +125,11 @@ def _filters(request: SearchRequest) -> _Asked:
     return asked
 
 
-def _within(connection: sa.Connection, request: SearchRequest, most: int, ends: tuple[str, ...]) -> _Within | None:
+def _within(statements: Statements, request: SearchRequest, most: int, ends: tuple[str, ...]) -> _Within | None:
     """Where a request looks, in at most so many tokens; None when there is nothing."""
 
     def is_rare() -> bool:
-        return fts.is_rare(connection, fts.match_expression(request.query, ends=ends), _FEW_MATCHES)
+        return fts.is_rare(statements, fts.match_expression(request.query, ends=ends), _FEW_MATCHES)
 
     scope = request.scope
     every_agent = scope.admits_every_agent
@@ -139,24 +138,24 @@ def _within(connection: sa.Connection, request: SearchRequest, most: int, ends: 
     looked_up = (reaches_agents or request.agents is not None) and is_rare()
     within = _Within()
     if request.session is not None:
-        pk = connection.exec_driver_sql(_SESSION_KEY, (request.session.session_key,)).scalar()
+        pk = statements.scalar(_SESSION_KEY, (request.session.session_key,))
         within.tokens = [f"s{pk}"]
     elif not every_agent:
-        tokens = None if looked_up else narrow_tokens(connection, scope, most)
+        tokens = None if looked_up else narrow_tokens(statements, scope, most)
         if tokens is not None and len(tokens) > _MANY and not looked_up and is_rare():
             tokens = None
         if tokens == []:
             return None
         if tokens is None:
-            allowed = scope_sql(connection, scope)
+            allowed = scope_sql(statements, scope)
             within.conditions.append(allowed.condition)
             within.params |= allowed.params
         elif len(tokens) > MOST_TOKENS:
-            within.tokens, within.heads = last_stored_first(connection, tokens)
+            within.tokens, within.heads = last_stored_first(statements, tokens)
         else:
             within.tokens = tokens
     if request.agents is not None:
-        agents = list(connection.exec_driver_sql(_AGENTS, (json_text(list(request.agents)),)).scalars())
+        agents = [pk for (pk,) in statements.all(_AGENTS, (json_text(list(request.agents)),))]
         if not agents:
             return None
         if looked_up or len(agents) > MOST_TOKENS:

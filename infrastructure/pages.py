@@ -156,7 +156,7 @@ class PathReads:
         self, session_key: str, session_id: str | None, message_id: str | None, scope: Scope
     ) -> Position | None:
         """Where to read that transcript of the session (None: the current one), if it is in `scope`."""
-        allowed = scope_sql(self._transaction.connection, scope)
+        allowed = scope_sql(self._transaction.statements, scope)
         statement = _position(allowed.condition, current=session_id is None, anchored=message_id is not None)
         params = allowed.params | {"wanted": session_key, "session_id": session_id, "anchor": message_id}
         row = self._transaction.statements.first(statement, params)

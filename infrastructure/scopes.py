@@ -3,10 +3,9 @@
 import json
 from dataclasses import dataclass, field
 
-import sqlalchemy as sa
-
 from backscroll.domain.visibility import Scope, Tree
 from backscroll.infrastructure.rows import AgentRow
+from backscroll.infrastructure.statements import Statements
 
 # A session is in the tree if one of its two kinds of parent leads up to the requester's own. Asked upwards, of each
 # session met, it costs the height of the tree and not its size. UNION drops what was met before, so that loops end. A
@@ -52,7 +51,7 @@ class ScopeSql:
     params: dict[str, object] = field(default_factory=dict)
 
 
-def scope_sql(connection: sa.Connection, scope: Scope) -> ScopeSql:
+def scope_sql(statements: Statements, scope: Scope) -> ScopeSql:
     """The condition that a session is in `scope`."""
     if scope.everything:
         return ScopeSql(_NOT_INCOGNITO)
@@ -60,7 +59,7 @@ def scope_sql(connection: sa.Connection, scope: Scope) -> ScopeSql:
     if scope.admits_every_agent:
         return ScopeSql(f"({_NOT_INCOGNITO} OR s.session_key = :own_key)", params)
     reach: list[str] = []
-    if agents := admitted_agents(connection, scope):
+    if agents := admitted_agents(statements, scope):
         reach.append(f"s.agent_pk IN ({', '.join(map(str, agents))})")
     if scope.tree is not Tree.NONE:
         in_tree = _IN_TREE.format(followed=_followed("c", scope), root=_ROOT[bool(scope.roots)])
@@ -72,22 +71,22 @@ def scope_sql(connection: sa.Connection, scope: Scope) -> ScopeSql:
     return ScopeSql(f"({condition})", params)
 
 
-def admitted_agents(connection: sa.Connection, scope: Scope) -> list[int]:
+def admitted_agents(statements: Statements, scope: Scope) -> list[int]:
     """The keys of the agents whose sessions are all in scope, each asked of the scope itself."""
     if scope.agent_id is None or not (scope.same_agent or scope.others):
         return []
-    rows = connection.exec_driver_sql(f"SELECT id, agent_id FROM {AgentRow.__tablename__}")
+    rows = statements.all(f"SELECT id, agent_id FROM {AgentRow.__tablename__}")
     return [pk for pk, agent_id in rows if scope.admits_agent(agent_id)]
 
 
-def narrow_tokens(connection: sa.Connection, scope: Scope, most: int = MOST_TOKENS) -> list[str] | None:
+def narrow_tokens(statements: Statements, scope: Scope, most: int = MOST_TOKENS) -> list[str] | None:
     """The index tokens of exactly the sessions in scope, when at most `most` say it; else None.
 
     More than `MOST_TOKENS` are tokens of sessions alone.
     """
     if scope.admits_every_agent:
         return None
-    agents = admitted_agents(connection, scope)
+    agents = admitted_agents(statements, scope)
     tokens = [f"a{pk}" for pk in agents]
     most = MOST_TOKENS if tokens else most
     if scope.tree is Tree.NONE or (scope.tree is Tree.SAME_AGENT and scope.same_agent):
@@ -95,25 +94,25 @@ def narrow_tokens(connection: sa.Connection, scope: Scope, most: int = MOST_TOKE
     else:
         statement = _TREE.format(followed=_followed("x", scope), roots=_ROOTS[bool(scope.roots)])
     params = {"own_key": scope.own_key, **_tree_params(scope), "most": most + 2 + len(scope.roots)}
-    tokens += [f"s{pk}" for (pk,) in connection.exec_driver_sql(statement, params)]
+    tokens += [f"s{pk}" for (pk,) in statements.all(statement, params)]
     return tokens if len(tokens) <= most else None
 
 
-def last_stored_first(connection: sa.Connection, tokens: list[str]) -> tuple[list[str], list[int]]:
+def last_stored_first(statements: Statements, tokens: list[str]) -> tuple[list[str], list[int]]:
     """Tokens of sessions in the order of the last message on each one's active paths, and these messages' keys.
 
     A message is stored after the one before it: none on the path has a greater key.
     """
     keys = json.dumps([int(token[1:]) for token in tokens])
-    rows = connection.exec_driver_sql(_HEADS, (keys,)).all()
+    rows = statements.all(_HEADS, (keys,))
     return [token for token, _ in rows], [head for _, head in rows]
 
 
-def tree_keys(connection: sa.Connection, scope: Scope) -> list[str]:
+def tree_keys(statements: Statements, scope: Scope) -> list[str]:
     """The keys of everything below the roots of a scope's tree, stored here, and of the roots themselves."""
     statement = _BELOW.format(followed=_followed("x", scope), roots=_ROOTS[bool(scope.roots)]) + "SELECT key FROM below"
     params = {"own_key": scope.own_key, **_tree_params(scope), "most": -1}
-    return list(connection.execute(sa.text(statement), params).scalars())
+    return [key for (key,) in statements.all(statement, params)]
 
 
 def _tree_params(scope: Scope) -> dict[str, object]:

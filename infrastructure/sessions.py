@@ -46,7 +46,7 @@ class SqlSessions:
 
     def visible(self, session_key: str, scope: Scope) -> Session | None:
         """The session of that exact key, if it is in `scope`."""
-        allowed = scope_sql(self._transaction.connection, scope)
+        allowed = scope_sql(self._transaction.statements, scope)
         statement, params = f"{_SESSION} AND {allowed.condition}", {**allowed.params, "wanted": session_key}
         row = self._transaction.statements.first(statement, params)
         return mapping.session(row) if row else None
@@ -99,7 +99,7 @@ class SqlSessions:
 
     def listed(self, scope: Scope, limit: int, offset: int) -> list[SessionSummary]:
         """The sessions in `scope`, the last written to first."""
-        allowed = scope_sql(self._transaction.connection, scope)
+        allowed = scope_sql(self._transaction.statements, scope)
         rows = self._transaction.session.execute(
             sa.text(
                 f"SELECT s.id FROM backscroll_sessions AS s WHERE {allowed.condition}"

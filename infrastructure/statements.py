@@ -5,11 +5,15 @@ driver of the same connection, inside the same transaction; but where somebody l
 (events, `echo`, a tracer) they go through SQLAlchemy, and nothing is hidden from him.
 """
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import exc
 
+DATABASE_ERRORS = (sqlite3.DatabaseError, exc.DatabaseError)
+"""What a statement may raise: the driver's own error, or SQLAlchemy's around it."""
 Parameters = Sequence[Any] | Mapping[str, Any]
 """By place or by name, as the statement has them."""
 

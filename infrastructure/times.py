@@ -7,9 +7,8 @@ as of any time. So does what is stored from before there were bounds, until `dat
 
 from collections.abc import Iterator
 
-import sqlalchemy as sa
-
 from backscroll.infrastructure.rows import MessageRow, TimesRow
+from backscroll.infrastructure.statements import Statements
 
 _SHIFT = 10
 _TIMES, _MESSAGES = TimesRow.__tablename__, MessageRow.__tablename__
@@ -46,13 +45,13 @@ Stretch = tuple[int, int]
 """The keys from one to another, both included."""
 
 
-def newest_first(connection: sa.Connection) -> Iterator[tuple[list[Stretch], int | None]]:
+def newest_first(statements: Statements) -> Iterator[tuple[list[Stretch], int | None]]:
     """All keys in a few groups of stretches, and after each a time before which all that is left was said."""
-    lowest: int = connection.exec_driver_sql(_LOWEST).scalar_one()
+    lowest: int = statements.scalar(_LOWEST)
     group = [(0, (lowest << _SHIFT) - 1)] if lowest else []
     size, done = _FIRST, 0
     while True:
-        blocks = list(connection.exec_driver_sql(_NEWEST_FIRST, (size + 1, done)))
+        blocks = list(statements.all(_NEWEST_FIRST, (size + 1, done)))
         following = blocks.pop()[1] if len(blocks) > size else None
         yield group + _stretches([block for block, _ in blocks]), following
         if following is None:
@@ -70,21 +69,21 @@ def _stretches(blocks: list[int]) -> list[Stretch]:
     return stretches
 
 
-def date_some(connection: sa.Connection) -> bool:
+def date_some(statements: Statements) -> bool:
     """Dates some of the blocks that are not; whether any are left."""
-    lowest = connection.exec_driver_sql(_LOWEST).scalar_one()
-    last = connection.exec_driver_sql(f"SELECT max(id) FROM {_MESSAGES} WHERE id < ?", (lowest << _SHIFT,)).scalar()
+    lowest = statements.scalar(_LOWEST)
+    last = statements.scalar(f"SELECT max(id) FROM {_MESSAGES} WHERE id < ?", (lowest << _SHIFT,))
     if last is None:
         return False
     first = max((last >> _SHIFT) - _AT_A_TIME + 1, 0)
     # With the lowest that is dated: there the bounds began.
-    connection.exec_driver_sql(_DATE, (first << _SHIFT, (lowest + 1) << _SHIFT))
-    connection.exec_driver_sql(_OPEN_LAST)
+    statements.run(_DATE, (first << _SHIFT, (lowest + 1) << _SHIFT))
+    statements.run(_OPEN_LAST)
     return True
 
 
-def date_all(connection: sa.Connection) -> None:
+def date_all(statements: Statements) -> None:
     """Dates every block anew."""
-    connection.exec_driver_sql(f"DELETE FROM {_TIMES}")
-    connection.exec_driver_sql(_DATE, (0, 1 << 62))
-    connection.exec_driver_sql(_OPEN_LAST)
+    statements.run(f"DELETE FROM {_TIMES}")
+    statements.run(_DATE, (0, 1 << 62))
+    statements.run(_OPEN_LAST)

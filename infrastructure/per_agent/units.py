@@ -47,7 +47,7 @@ class FiledSessions(SqlSessions):
 
     def below(self, scope: Scope) -> list[str]:
         """The keys of what is below the roots of a scope's tree."""
-        return tree_keys(self._transaction.connection, scope)
+        return tree_keys(self._transaction.statements, scope)
 
     def parents(self, agent_id: str) -> set[tuple[str, str]]:
         """Child and parent wherever a session of that agent names another's as its parent."""
@@ -88,11 +88,11 @@ class FiledIndex(SqlIndex):
 
     def gather(self, request: SearchRequest, *, settled: bool) -> Gathered:
         """What is ranked together with other files' matches; `settled`: it is known that nothing in scope waits."""
-        matched = matching(self._transaction.connection, request, settled=settled)
+        matched = matching(self._transaction.statements, request, settled=settled)
         if matched is None:
             return Gathered((), 0, [0] * len(request.query.phrases))
         bound = bounded(self._rank_bound, request)
-        candidates = Candidates(self._transaction.connection, request, matched, bound)
+        candidates = Candidates(self._transaction.statements, request, matched, bound)
         found = candidates.read()
         named = list(zip(found, candidates.names(found), strict=True))
         return Gathered(named, candidates.met, candidates.frequencies())

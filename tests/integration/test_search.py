@@ -30,6 +30,7 @@ from backscroll.infrastructure.engine import create_engine
 from backscroll.infrastructure.rows import SessionRow
 from backscroll.infrastructure.scopes import narrow_tokens, scope_sql
 from backscroll.infrastructure.settings import AgentToAgentSettings, BoundsSettings
+from backscroll.infrastructure.statements import Statements
 from backscroll.infrastructure.store import EngineStore
 from tests.factories import OPTIONS, SessionFactory, at, opened
 
@@ -702,14 +703,14 @@ def test_the_sql_of_a_scope_is_the_rule_itself(module_store, stored, policy, req
         for one in stored:
             unit.sessions.add(one, branch_id=f"branch{next(PLACES)}")
         connection = unit.sessions._transaction.connection
-        allowed = scope_sql(connection, scope)
+        allowed = scope_sql(Statements(connection), scope)
         rows = connection.execute(
             sa.text(f"SELECT s.session_key FROM backscroll_sessions AS s WHERE {allowed.condition}"), allowed.params
         )
         assert {key for (key,) in rows} == admitted
         assert {one.session_key for one in unit.sessions.listed(scope, 500, 0)} == admitted
         assert {key for key in SESSION_KEYS if unit.sessions.visible(key, scope)} == admitted
-        if (tokens := narrow_tokens(connection, scope)) is not None:
+        if (tokens := narrow_tokens(Statements(connection), scope)) is not None:
             keys = dict(connection.execute(sa.select(SessionRow.session_key, SessionRow.id)).all())
             agents = dict(connection.execute(sa.select(SessionRow.session_key, SessionRow.agent_pk)).all())
             named = {key for key in keys if {f"s{keys[key]}", f"a{agents[key]}"} & set(tokens)}
