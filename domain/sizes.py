@@ -3,6 +3,7 @@
 import json
 from json.encoder import encode_basestring
 
+from backscroll.domain.parts import TextPart
 from backscroll.domain.results import HistoryMessage, to_json
 
 _FRAME = 160
@@ -20,12 +21,11 @@ def size_at_most(message: HistoryMessage) -> int:
     total = _FRAME + 6 * len(message.message_id) + said
     for part in message.parts:
         total += _FRAME
-        for name in part.__slots__:
-            value = getattr(part, name)
-            if value is message.text:
-                total += said
-            elif isinstance(value, str):
-                total += _bytes(encode_basestring(value))
+        if isinstance(part, TextPart) and part.text is message.text:
+            total += said
+        else:
+            values = (getattr(part, name) for name in part.__slots__)
+            total += sum(_bytes(encode_basestring(value)) for value in values if isinstance(value, str))
     return total
 
 

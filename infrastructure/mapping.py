@@ -16,13 +16,16 @@ MESSAGE_COLUMNS = ("message_id", "depth", "role", "active", "created_at", "text"
 """What a message is made from, beside its parent's id."""
 
 
+_ROLES = {role.value: role for role in Role}
+
+
 def message(row: Sequence[Any], session_id: str) -> Message:
     """The message of a row with the `MESSAGE_COLUMNS` and its parent's id, all as the database keeps them."""
     message_id, depth, role, active, created_at, text, parts, metadata, parent_id = row
     return Message(
         message_id=message_id,
         session_id=session_id,
-        role=Role(role),
+        role=_ROLES[role],
         parts=(TextPart(text),) if parts is None else unpacked(json.loads(parts), text),
         created_at=from_micros(created_at),
         parent_id=parent_id,

@@ -76,7 +76,7 @@ def _compiled(pattern: object) -> re.Pattern[str]:
 
 
 def _forms(text: str) -> list[Span]:
-    rules = [rule for rule in _SHORT if rule.gate in text]
+    rules = [rule for rule in _SHORT if rule.gate in text] if ":" in text else []
     # Most words are shorter than any secret, and most texts hold no others.
     words = text.split()
     longest = max(map(len, words), default=0)

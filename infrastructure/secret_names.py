@@ -11,7 +11,7 @@ more of it is read before it is known to be one, and then the search goes on beh
 import re
 from base64 import b64decode
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from backscroll.domain.redaction import Span
@@ -24,14 +24,12 @@ _FOREIGN = (
 )
 # Each way to write a name begins with one of these.
 _GATES = ("pass", "pw", "token", "secret", "key", "auth", "credential", "identified by")
-_FOREIGN_GATES = ("kennwort", "contrase", "senha", "passe", "wachtwoord", "haslo", "parola")
+_ASCII_GATES = ("kennwort", "contrase", "senha", "wachtwoord", "haslo", "parola")
 _WIDE_GATES = ("hasło", "lösenord", "şifre", "пароль", "密", "口令", "パスワード", "비밀번호")
-_CLIENT_GATES = ("mysql", "mariadb", "sshpass")
-_FLAG_GATES = (" -u", "--")
-_SCHEME_GATES = ("bearer", "basic")
-_ALL_GATES = (*_GATES, *_FOREIGN_GATES, *_CLIENT_GATES, *_FLAG_GATES, *_SCHEME_GATES)
-_ANY_GATES = tuple(one for one in _ALL_GATES if not any(other in one for other in _ALL_GATES if other != one))
-"""Most texts hold none of these, and so none of all."""
+_FOREIGN_GATES = frozenset((*_ASCII_GATES, *_WIDE_GATES))
+# Every search needs one of these, and most texts hold none.
+_FIRST_GATES = (*_GATES, *_ASCII_GATES, "mysql", "mariadb", "-", "bearer", "basic")
+_WIDE_FIRST_GATES = (*_FIRST_GATES, *_WIDE_GATES)
 _WEAK = frozenset(("pass", "token", "secret", "credential", "credentials", "auth", "key"))
 """Names of tokens and keys; the others are names of passwords."""
 _SHORT = frozenset(("pw", "pwd", "pass", "auth", "senha", "haslo", "parola"))
@@ -114,31 +112,23 @@ _LOGIN = re.compile(r"://[\w.%+-]*\Z")
 def named_secrets(text: str) -> list[Span]:
     """The places of the values beside names that mean a secret."""
     lowered = _lower(text)
-    wide = not lowered.isascii() and _holds(lowered, _WIDE_GATES)
+    there = [gate for gate in (_FIRST_GATES if lowered.isascii() else _WIDE_FIRST_GATES) if gate in lowered]
     found: list[Span] = []
-    if not wide and not _holds(lowered, _ANY_GATES):
+    if not there:
         return found
-    if _holds(lowered, _GATES):
-        found += _assigned(text, lowered, _heads(lowered))
-    if wide or _holds(lowered, _FOREIGN_GATES):
+    if names := [gate for gate in _GATES if gate in there]:
+        found += _assigned(text, lowered, _heads(lowered, names))
+    if not _FOREIGN_GATES.isdisjoint(there) or "passe" in lowered:
         found += _assigned(text, lowered, partial(_FOREIGN_HEAD.search, lowered))
-    if _holds(lowered, _CLIENT_GATES):
+    if "mysql" in there or "mariadb" in there or "sshpass" in lowered:
         found += _flags(text, lowered, _CLIENT)
-    if _holds(lowered, _FLAG_GATES):
+    if "-" in there and (" -u" in lowered or "--" in lowered):
         found += _flags(text, lowered, _FLAG)
-    if "authorization" in lowered:
+    if "auth" in there and "authorization" in lowered:
         found += _headers(text, lowered, _HEADER)
-    if _holds(lowered, _SCHEME_GATES):
+    if "bearer" in there or "basic" in there:
         found += _headers(text, lowered, _SCHEME)
     return found
-
-
-def _holds(text: str, gates: tuple[str, ...]) -> bool:
-    # A plain loop: a generator for any() takes longer to make than all these searches.
-    for gate in gates:  # noqa: SIM110
-        if gate in text:
-            return True
-    return False
 
 
 def _lower(text: str) -> str:
@@ -149,9 +139,9 @@ def _lower(text: str) -> str:
     return lowered
 
 
-def _heads(lowered: str) -> Callable[[int], re.Match[str] | None]:
-    """What finds the first head at or behind a place: as `_HEAD.search`, but that only the gates are tried."""
-    starts = sorted(start for gate in _GATES for start in _places(lowered, gate))
+def _heads(lowered: str, names: Sequence[str]) -> Callable[[int], re.Match[str] | None]:
+    """What finds the first head at or behind a place: as `_HEAD.search`, but where names begin alone."""
+    starts = sorted(start for gate in names for start in _places(lowered, gate))
 
     def search(at: int) -> re.Match[str] | None:
         for place in range(bisect_left(starts, at), len(starts)):

@@ -10,7 +10,7 @@ from backscroll.domain.model import Message
 from backscroll.domain.paths import Position, Stretch
 from backscroll.domain.ports import Redactor, UnitOfWork
 from backscroll.domain.results import HistoryPage, SessionSummary
-from backscroll.domain.sizes import json_size, size_at_most
+from backscroll.domain.sizes import size_at_most
 from backscroll.domain.stores import Stores
 from backscroll.domain.text import checked_message_id, checked_name
 from backscroll.domain.visibility import Requester, Scope
@@ -82,7 +82,7 @@ class Reading:
                     places = (place for place, one in enumerate(found) if one.depth >= position.anchor.depth)
                     cut = _Cut(found, has_older, next(places, len(found) - 1))
                 total = unit.messages.count(session_id, stretch, tools=include_tools)
-        return self._page(replace(page, total=total), cut, offset if anchor is None and end is None else None)
+        return self._page(page, cut, total, offset if anchor is None and end is None else None)
 
     def _position(
         self, unit: UnitOfWork, key: str, session_id: str | None, message_id: str | None, scope: Scope
@@ -93,15 +93,16 @@ class Reading:
             raise SessionMismatch
         return position
 
-    def _page(self, page: HistoryPage, cut: _Cut, offset: int | None) -> HistoryPage:
+    def _page(self, page: HistoryPage, cut: _Cut, total: int, offset: int | None) -> HistoryPage:
         presenter = Presenter(self._redactor, self._limits.message_chars)
         shown = [presenter.show(message) for message in cut.messages]
         keep = min(cut.anchor, len(shown) - 1)
-        kept, dropped = fitting(shown, self._limits.history_bytes, json_size(page), keep, shorter_message, size_at_most)
+        kept, dropped = fitting(page, shown, self._limits.history_bytes, keep, shorter_message, size_at_most)
         has_more = cut.has_older or dropped > 0
         return replace(
             page,
             messages=tuple(kept),
+            total=total,
             has_more=has_more,
             next_offset=offset + len(kept) if offset is not None and has_more else None,
             truncated=len(kept) < len(shown) or any(message.truncated for message in kept),

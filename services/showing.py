@@ -19,6 +19,7 @@ from backscroll.domain.ports import Redactor
 from backscroll.domain.redaction import masked
 from backscroll.domain.results import HistoryMessage
 from backscroll.domain.sizes import json_size
+from backscroll.domain.text import MAX_ID, MAX_KEY
 
 Shown = TypeVar("Shown")
 
@@ -84,25 +85,29 @@ class Presenter:
                 return replace(part, uri=uri), len(uri or ""), True
 
 
+_FRAME_AT_MOST = 6 * (MAX_KEY + MAX_ID) + 256
+"""What a page takes beside its items: a key and an id, of which a character takes six bytes at most, and its fields."""
+
+
 def fitting(
+    page: object,
     items: Sequence[Shown],
     most_bytes: int,
-    frame: int,
     keep: int,
     shorten: Callable[[Shown], Shown],
     at_most: Callable[[Shown], int] = json_size,
 ) -> tuple[list[Shown], int]:
-    """As many of the `items` around the one at `keep` as fit into `most_bytes` of JSON, of which `frame` are taken.
+    """As many of the `items` around the one at `keep` as fit into `most_bytes` of JSON, with the `page` around them.
 
     Returns them and how many were dropped before the first one left. The one to keep is shortened if need be. If they
     fit by `at_most`, which says of each how large it is at most, their sizes are not looked at.
     """
     separator = 2
-    if frame + sum([at_most(item) + separator for item in items]) <= most_bytes:
+    if _FRAME_AT_MOST + sum([at_most(item) + separator for item in items]) <= most_bytes:
         return list(items), 0
     sizes = [json_size(item) + separator for item in items]
     first, last = 0, len(items)
-    total = frame + sum(sizes)
+    total = json_size(page) + sum(sizes)
     while total > most_bytes and last - first > 1:
         if keep - first > last - 1 - keep:
             total -= sizes[first]
