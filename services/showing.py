@@ -95,7 +95,7 @@ def fitting(
     most_bytes: int,
     keep: int,
     shorten: Callable[[Shown], Shown],
-    at_most: Callable[[Shown], int] = json_size,
+    at_most: Callable[[Shown], int],
 ) -> tuple[list[Shown], int]:
     """As many of the `items` around the one at `keep` as fit into `most_bytes` of JSON, with the `page` around them.
 

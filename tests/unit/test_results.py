@@ -24,7 +24,7 @@ from backscroll.domain.results import (
     SessionSummary,
     to_json,
 )
-from backscroll.domain.sizes import json_size, size_at_most
+from backscroll.domain.sizes import hit_at_most, json_size, message_at_most
 from backscroll.domain.text import storable
 from tests.factories import EPOCH, SessionFactory
 from tests.unit.hostile import any_strings
@@ -119,12 +119,18 @@ def test_the_size_of_a_result_is_that_of_its_json(result: object) -> None:
     assert json_size(result) == len(json.dumps(to_json(result), ensure_ascii=False).encode("utf-8"))
 
 
+@given(HITS)
+def test_no_hit_is_larger_than_it_is_at_most(hit: Hit) -> None:
+    names = len(hit.session_key) + len(hit.session_id) + len(hit.message_id)
+    assert json_size(hit) <= hit_at_most(hit) <= json_size(hit) + 320 + 6 * names + 26 * len(hit.highlights)
+
+
 @given(MESSAGES, TEXT, st.booleans())
 def test_no_message_is_larger_than_it_is_at_most(message: HistoryMessage, text: str, alone: bool) -> None:
     if alone:
         message = replace(message, text=text, parts=(TextPart(text),))
     room = 160 + 6 * len(message.message_id) + 160 * len(message.parts)
-    assert json_size(message) <= size_at_most(message) <= json_size(message) + room
+    assert json_size(message) <= message_at_most(message) <= json_size(message) + room
 
 
 @given(RESULTS)
