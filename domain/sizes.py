@@ -28,12 +28,11 @@ def message_at_most(message: HistoryMessage) -> int:
     said = _bytes(encode_basestring(message.text))
     total = _FRAME + 6 * len(message.message_id) + said
     for part in message.parts:
-        total += _FRAME
-        if isinstance(part, TextPart) and part.text is message.text:
-            total += said
+        if type(part) is TextPart and part.text is message.text:
+            total += _FRAME + said
         else:
-            values = (getattr(part, name) for name in part.__slots__)
-            total += sum(_bytes(encode_basestring(value)) for value in values if isinstance(value, str))
+            values = [getattr(part, name) for name in part.__slots__]
+            total += _FRAME + sum([_bytes(encode_basestring(value)) for value in values if isinstance(value, str)])
     return total
 
 

@@ -235,12 +235,13 @@ class PathReads:
             "older": most_older + 2,
         }
         rows = self._transaction.statements.all(statement, params)
-        older = [row for row in rows if row[_DEPTH] < depth]
-        newer = [row for row in rows if row[_DEPTH] > depth]
-        older_taken, newer_taken = window(limit, len(older), len(newer))
-        middle = (row for row in rows if row[_DEPTH] == depth)
-        shown = (*reversed(older[:older_taken]), *middle, *newer[:newer_taken])
-        return [mapping.message(row, session_id) for row in shown], len(older) > older_taken
+        # Those above the anchor, the anchor if it is shown, those below it.
+        depths = [row[_DEPTH] for row in rows]
+        above, below = sum([one > depth for one in depths]), sum([one < depth for one in depths])
+        older_taken, newer_taken = window(limit, below, above)
+        first_below = len(rows) - below
+        shown = [*rows[above : first_below + older_taken][::-1], *rows[:newer_taken]]
+        return [mapping.message(row, session_id) for row in shown], below > older_taken
 
     def count(self, session_id: str, stretch: Stretch, *, tools: bool) -> int:
         """How many messages the stretch holds: a difference of counters, whatever its length."""

@@ -76,15 +76,14 @@ def _compiled(pattern: object) -> re.Pattern[str]:
 
 
 def _forms(text: str) -> list[Span]:
+    found: list[Span] = []
     rules = [rule for rule in _SHORT if rule.gate in text] if ":" in text else []
     # Most words are shorter than any secret, and most texts hold no others.
     words = text.split()
-    longest = max(map(len, words), default=0)
-    if longest >= LEAST:
+    if words and (longest := max(map(len, words))) >= LEAST:
         long = " " + " ".join([word for word in words if len(word) >= LEAST])
         marked = any(_SIGN.search(long, run.start(), run.end()) for run in _RUN.finditer(long))
         rules += [rule for rule in (_LONG if marked else _UNMARKED) if rule.gate in long and rule.least <= longest]
-    found: list[Span] = []
     for rule in rules:
         for match in rule.pattern.finditer(text):
             start, end = match.span(match.lastindex or 0)

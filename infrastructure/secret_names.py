@@ -111,7 +111,10 @@ _LOGIN = re.compile(r"://[\w.%+-]*\Z")
 
 def named_secrets(text: str) -> list[Span]:
     """The places of the values beside names that mean a secret."""
-    lowered = _lower(text)
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        # A letter that becomes two would shift every place behind it.
+        lowered = "".join(low if len(low := char.lower()) == 1 else char for char in text)
     there = [gate for gate in (_FIRST_GATES if lowered.isascii() else _WIDE_FIRST_GATES) if gate in lowered]
     found: list[Span] = []
     if not there:
@@ -129,14 +132,6 @@ def named_secrets(text: str) -> list[Span]:
     if "bearer" in there or "basic" in there:
         found += _headers(text, lowered, _SCHEME)
     return found
-
-
-def _lower(text: str) -> str:
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        # A letter that becomes two would shift every place behind it.
-        lowered = "".join(low if len(low := char.lower()) == 1 else char for char in text)
-    return lowered
 
 
 def _heads(lowered: str, names: Sequence[str]) -> Callable[[int], re.Match[str] | None]:
