@@ -22,6 +22,8 @@ _OF_MANY = 0.2
 """The part of the bound that is ranked where more match: which of very many are best is worth less time."""
 _FEW_PHRASES = 16
 """More are not counted in the whole index: for a page of common words that would take seconds."""
+_SMALL = 50_000
+"""Rows of an index in which even an agent's messages are quickly counted."""
 _COLUMNS = "m.id, m.created_at, m.text, m.search_text"
 _SIZES = f"CROSS JOIN {fts.SIZES} AS d ON d.id = m.id"
 _INDEXED = f"SELECT rowid FROM {fts.INDEX} WHERE {fts.INDEX} MATCH :match ORDER BY rowid DESC LIMIT :bound + 1"
@@ -186,12 +188,15 @@ class Candidates:
     def _suit_fts5(self) -> bool:
         """Whether FTS5's own bm25 is what is asked for, and quick.
 
-        It looks for all matches twice, and for each phrase once more: too often for what takes long to find.
+        It looks for all matches twice, and for each phrase and token once more in the whole index: too often for what
+        takes long to find.
         """
         query = self._request.query
         words = query.match is not By.PREFIX and all(len(phrase) == 1 for phrase in query.phrases)
-        wanted = self._request.scope.admits_every_agent and not self._newest and not self._matched.narrowed
-        return wanted and words and len(query.phrases) <= _FEW_PHRASES and self._matched.told_by_index
+        wanted = self._request.scope.admits_every_agent and not self._newest and self._matched.told_by_index
+        if not (wanted and words) or len(query.phrases) + self._matched.narrowing > _FEW_PHRASES:
+            return False
+        return not self._matched.narrowing or fts.totals(self._statements)[0] <= _SMALL
 
     def statistics(self) -> tuple[list[float], float]:
         """The weight of each phrase, and the average length of a message.

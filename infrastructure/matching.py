@@ -36,9 +36,9 @@ class Matching:
     ends: tuple[str, ...]
 
     @property
-    def narrowed(self) -> bool:
-        """Whether the index is asked for anything but the query."""
-        return bool(self.tokens or self.agents)
+    def narrowing(self) -> int:
+        """How many tokens the index is asked for beside the query."""
+        return len(self.tokens) + len(self.agents)
 
     def steps(self) -> Iterator[int | None]:
         """With how many of the tokens to ask, until what is found suffices: few of many do for a common word."""

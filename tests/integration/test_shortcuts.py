@@ -4,6 +4,7 @@ import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -143,8 +144,19 @@ def test_fts5_ranks_as_the_ranking_here(
 
         def answers() -> list[object]:
             asked = ("granite", "mica granite", "saule basalt", "评审", "granite gneiss mica basalt", "nowhere")
-            return [scroll.search(one, requester=OPERATOR, match=match, limit=25) for one in asked]
+            within = ({}, {"agents": ["ada"]}, {"agents": ["ada", "main"]}, {"session_key": "agent:main:1"})
+            pages = [
+                (narrowed, scroll.search(one, requester=OPERATOR, match=match, limit=25, **narrowed))
+                for one in asked
+                for narrowed in within
+            ]
+            # How much a single word weighs does not change the order: then the matches alone are counted for it.
+            return [
+                replace(page, hits=tuple(replace(hit, score=0) for hit in page.hits)) if narrowed else page
+                for narrowed, page in pages
+            ]
 
+        monkeypatch.setattr(matching, "_FEW_MATCHES", 0)
         by_fts5 = answers()
         monkeypatch.setattr(Candidates, "_suit_fts5", lambda self: False)
         assert answers() == by_fts5
