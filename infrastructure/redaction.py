@@ -55,10 +55,13 @@ class PatternRedactor:
 
     def secrets(self, text: str) -> Sequence[Span]:
         """The places of the secrets in `text`, in order and apart from each other; in time linear in its length."""
-        found = _forms(text)
-        found += named_secrets(text)
-        if "PRIVATE" in text:
-            found += _private_keys(text)
+        found: list[Span] = []
+        # A short name alone, as those of tools are, is too short for a form, and nothing stands beside it.
+        if len(text) >= LEAST or not text.isidentifier():
+            found += _forms(text)
+            found += named_secrets(text)
+            if "PRIVATE" in text:
+                found += _private_keys(text)
         for pattern in self._extra:
             group = "secret" if "secret" in pattern.groupindex else 0
             # A group that took no part in the match names no place: then the whole match is the secret.

@@ -10,7 +10,7 @@ from backscroll.domain.model import Message
 from backscroll.domain.paths import Position, Stretch
 from backscroll.domain.ports import Redactor, UnitOfWork
 from backscroll.domain.results import HistoryPage, SessionSummary
-from backscroll.domain.sizes import message_at_most
+from backscroll.domain.sizes import messages_at_most
 from backscroll.domain.stores import Stores
 from backscroll.domain.text import checked_message_id, checked_name
 from backscroll.domain.visibility import Requester, Scope
@@ -97,7 +97,7 @@ class Reading:
         presenter = Presenter(self._redactor, self._limits.message_chars)
         shown = [presenter.show(message) for message in cut.messages]
         keep = min(cut.anchor, len(shown) - 1)
-        kept, dropped = fitting(page, shown, self._limits.history_bytes, keep, shorter_message, message_at_most)
+        kept, dropped = fitting(page, shown, self._limits.history_bytes, keep, shorter_message, messages_at_most)
         has_more = cut.has_older or dropped > 0
         return replace(
             page,

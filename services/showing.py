@@ -95,16 +95,16 @@ def fitting(
     most_bytes: int,
     keep: int,
     shorten: Callable[[Shown], Shown],
-    at_most: Callable[[Shown], int],
+    at_most: Callable[[Sequence[Shown]], int],
 ) -> tuple[list[Shown], int]:
     """As many of the `items` around the one at `keep` as fit into `most_bytes` of JSON, with the `page` around them.
 
     Returns them and how many were dropped before the first one left. The one to keep is shortened if need be. If they
-    fit by `at_most`, which says of each how large it is at most, their sizes are not looked at.
+    fit by `at_most`, which says how large they are at most, their sizes are not looked at.
     """
-    separator = 2
-    if _FRAME_AT_MOST + sum([at_most(item) + separator for item in items]) <= most_bytes:
+    if _FRAME_AT_MOST + at_most(items) <= most_bytes:
         return list(items), 0
+    separator = 2
     sizes = [json_size(item) + separator for item in items]
     first, last = 0, len(items)
     total = json_size(page) + sum(sizes)

@@ -24,7 +24,7 @@ from backscroll.domain.results import (
     SessionSummary,
     to_json,
 )
-from backscroll.domain.sizes import hit_at_most, json_size, message_at_most
+from backscroll.domain.sizes import hits_at_most, json_size, messages_at_most
 from backscroll.domain.text import storable
 from tests.factories import EPOCH, SessionFactory
 from tests.unit.hostile import any_strings
@@ -119,18 +119,27 @@ def test_the_size_of_a_result_is_that_of_its_json(result: object) -> None:
     assert json_size(result) == len(json.dumps(to_json(result), ensure_ascii=False).encode("utf-8"))
 
 
-@given(HITS)
-def test_no_hit_is_larger_than_it_is_at_most(hit: Hit) -> None:
-    names = len(hit.session_key) + len(hit.session_id) + len(hit.message_id)
-    assert json_size(hit) <= hit_at_most(hit) <= json_size(hit) + 320 + 6 * names + 26 * len(hit.highlights)
+@given(st.lists(HITS, max_size=4))
+def test_hits_are_no_larger_than_they_are_at_most(hits: list[Hit]) -> None:
+    assert sum(json_size(hit) + 2 for hit in hits) <= hits_at_most(hits)
 
 
-@given(MESSAGES, TEXT, st.booleans())
-def test_no_message_is_larger_than_it_is_at_most(message: HistoryMessage, text: str, alone: bool) -> None:
-    if alone:
-        message = replace(message, text=text, parts=(TextPart(text),))
-    room = 160 + 6 * len(message.message_id) + 160 * len(message.parts)
-    assert json_size(message) <= message_at_most(message) <= json_size(message) + room
+@given(st.lists(st.tuples(MESSAGES, TEXT, st.booleans()), max_size=4))
+def test_messages_are_no_larger_than_they_are_at_most(drawn: list[tuple[HistoryMessage, str, bool]]) -> None:
+    messages = [
+        replace(message, text=text, parts=(TextPart(text),)) if alone else message for message, text, alone in drawn
+    ]
+    assert sum(json_size(message) + 2 for message in messages) <= messages_at_most(messages)
+
+
+def test_what_ordinary_text_takes_at_most_is_near_what_it_takes() -> None:
+    text = 'She said: "Take the ferry at seven, not at nine."\nNoted – Überfahrt nach Ναξος, 渡轮.' * 4
+    part = TextPart(text)
+    messages = [
+        HistoryMessage(message_id=f"m{n}", role=Role.USER, text=text, parts=(part,), timestamp=EPOCH) for n in range(9)
+    ]
+    size = sum(json_size(message) + 2 for message in messages)
+    assert messages_at_most(messages) < 1.5 * size
 
 
 @given(RESULTS)
