@@ -1,7 +1,6 @@
 """Reading along the active path: every read is a range scan over depths."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -218,7 +217,8 @@ class PathReads:
         depth = anchor.depth
         if depth > stretch.kept_until:
             # Counted before, so that no message is read in vain.
-            there = self.count(session_id, replace(stretch, last=depth), tools=tools)
+            up_to = Stretch(stretch.first, depth, stretch.kept_until, stretch.kept)
+            there = self.count(session_id, up_to, tools=tools)
             behind = self.count(session_id, Stretch(depth + 1, stretch.last), tools=tools)
             most_older, most_newer = window(limit, there - (tools or anchor.role is not Role.TOOL), behind)
         else:

@@ -81,5 +81,9 @@ class Statements:
 
 def _is_heard(connection: sa.Connection) -> bool:
     # SQLAlchemy's own marks. One that it no longer has counts as set: then all goes through it.
-    marks = (connection, "_has_events"), (connection.engine, "_has_events"), (connection, "_echo")
-    return any(getattr(owner, mark, True) for owner, mark in marks) or getattr(connection.dialect, "_has_events", True)
+    return bool(
+        getattr(connection, "_has_events", True)
+        or getattr(connection.engine, "_has_events", True)
+        or getattr(connection.dialect, "_has_events", True)
+        or getattr(connection, "_echo", True)
+    )
