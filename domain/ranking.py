@@ -36,12 +36,12 @@ def capped_weight(ceiling: int, count: int) -> float:
 
 def bm25(query: Query, found: Sequence[Ranked], weights: Sequence[float], average: float) -> list[float]:
     """A score for each message found, higher is better, given each phrase's weight and the average length."""
-    counts = phrases_of(query).counts
+    counts, most = phrases_of(query).counts, _K1 + 1
     scores = []
     for text, search_text, length in found:
         dampening = _K1 * (1 - _B + _B * length / average)
         total = 0.0
         for count, one in zip(counts(text, search_text), weights, strict=True):
-            total += one * (count * (_K1 + 1) / (count + dampening))
+            total += one * (count * most / (count + dampening))
         scores.append(total)
     return scores

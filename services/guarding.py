@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from backscroll.domain.audit import Action, Audit, AuditEvent
 from backscroll.domain.errors import SessionMismatch, SessionNotFound
@@ -45,19 +44,26 @@ class Guard:
 
         A read that ends in another error than a refusal was neither answered nor refused, and is not told.
         """
-        event = AuditEvent(
-            action=action,
-            requester=requester,
-            at=self._clock(),
-            query=query,
-            session_key=session_key,
-            session_id=session_id,
-            message_id=message_id,
-        )
+        at = self._clock()
+
+        def tell(*, refused: bool) -> None:
+            event = AuditEvent(
+                action=action,
+                requester=requester,
+                at=at,
+                query=query,
+                session_key=session_key,
+                session_id=session_id,
+                message_id=message_id,
+                shown=() if refused else tuple(dict.fromkeys(shown)),
+                refused=refused,
+            )
+            self._audit(event)
+
         shown: list[str] = []
         try:
             yield shown
         except (SessionNotFound, SessionMismatch):
-            self._audit(replace(event, refused=True))
+            tell(refused=True)
             raise
-        self._audit(replace(event, shown=tuple(dict.fromkeys(shown))))
+        tell(refused=False)

@@ -68,11 +68,10 @@ class Reading:
                 position = self._position(unit, key, wanted, anchor or end, scope)
                 shown.append(key)
                 session_id, stretch = position.session_id, position.stretch()
-                page = HistoryPage(session_key=key, session_id=session_id)
                 if anchor is None and end is None:
                     cut = _up_to(unit, session_id, stretch, stretch.last + 1, limit, tools=include_tools, offset=offset)
                 elif position.anchor is None:
-                    return page
+                    return HistoryPage(session_key=key, session_id=session_id)
                 elif anchor is None:
                     cut = _up_to(unit, session_id, stretch, position.anchor.depth, limit, tools=include_tools)
                 else:
@@ -82,7 +81,7 @@ class Reading:
                     places = (place for place, one in enumerate(found) if one.depth >= position.anchor.depth)
                     cut = _Cut(found, has_older, next(places, len(found) - 1))
                 total = unit.messages.count(session_id, stretch, tools=include_tools)
-        return self._page(page, cut, total, offset if anchor is None and end is None else None)
+        return self._page(key, session_id, cut, total, offset if anchor is None and end is None else None)
 
     def _position(
         self, unit: UnitOfWork, key: str, session_id: str | None, message_id: str | None, scope: Scope
@@ -93,14 +92,16 @@ class Reading:
             raise SessionMismatch
         return position
 
-    def _page(self, page: HistoryPage, cut: _Cut, total: int, offset: int | None) -> HistoryPage:
+    def _page(self, session_key: str, session_id: str, cut: _Cut, total: int, offset: int | None) -> HistoryPage:
         presenter = Presenter(self._redactor, self._limits.message_chars)
         shown = [presenter.show(message) for message in cut.messages]
+        empty = HistoryPage(session_key=session_key, session_id=session_id)
         keep = min(cut.anchor, len(shown) - 1)
-        kept, dropped = fitting(page, shown, self._limits.history_bytes, keep, shorter_message, messages_at_most)
+        kept, dropped = fitting(empty, shown, self._limits.history_bytes, keep, shorter_message, messages_at_most)
         has_more = cut.has_older or dropped > 0
-        return replace(
-            page,
+        return HistoryPage(
+            session_key=session_key,
+            session_id=session_id,
             messages=tuple(kept),
             total=total,
             has_more=has_more,
