@@ -56,8 +56,9 @@ class PatternRedactor:
     def secrets(self, text: str) -> Sequence[Span]:
         """The places of the secrets in `text`, in order and apart from each other; in time linear in its length."""
         found: list[Span] = []
-        # A short name alone, as those of tools are, is too short for a form, and nothing stands beside it.
-        if len(text) >= LEAST or not text.isidentifier():
+        # A short name alone, as those of tools are, is too short for a form, and nothing stands beside it. In ASCII:
+        # other scripts set a name and its value side by side without a sign.
+        if len(text) >= LEAST or not (text.isascii() and text.isidentifier()):
             found += _forms(text)
             found += named_secrets(text)
             if "PRIVATE" in text:
