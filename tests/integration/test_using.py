@@ -301,12 +301,12 @@ def test_open_takes_nothing_else():
 
 
 def test_no_statement_needs_a_variable_for_each_of_many_things(store_path):
-    # SQLite allows as many as it was built for; here fewer than there are messages, so that the test stays small.
+    # SQLite allows as many as it was built for; here a hundred, so that the test stays small.
     engine = sa.create_engine(f"sqlite:///{store_path}")
 
     @event.listens_for(engine, "connect")
     def _limit(connection: sqlite3.Connection, record: object) -> None:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 200)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 100)
 
     names = [f"m{number}" for number in range(300)]
     with Backscroll.open(engine) as scroll:
