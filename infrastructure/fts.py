@@ -50,7 +50,7 @@ _MERGE_EVERY = 4
 _MERGE_A_BIT = 16
 # FTS5 merges by itself in bursts of hundreds of pages, a stall for whoever writes just then. So that is off
 # (automerge), and every few rows merge a few pages. Eight pieces at a time (usermerge): of four, each page would be
-# written half as often again, for hardly fewer pieces to search.
+# written more often, for hardly fewer pieces to search.
 _MERGE = f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('merge', ?)"
 
 IndexRow = tuple[int, str, str]
@@ -207,7 +207,7 @@ def match_expression(
         known = [_quoted((*stem, end)) for end in ends]
         phrases[-1] = f"({' OR '.join(known)})" if known else phrases[-1] + "*"
     expression = f"({(' OR ' if query.match is Match.ANY else ' AND ').join(phrases)})"
-    # To be told which column is meant makes FTS5 read every position of each match: half as long again.
+    # To be told which column is meant makes FTS5 read every position of each match, which takes longer.
     if any(all(map(_SCOPE_TOKEN.fullmatch, phrase)) for phrase in query.phrases):
         expression = f"{{body}} : {expression}"
     for narrowing in (scope, agents):

@@ -52,8 +52,8 @@ _COLUMNS = (*NewMessageRow._fields, "indexed", "search_text")
 _MOVE_HEAD = "UPDATE backscroll_branches SET head_pk = ? WHERE id = ?"
 _ROW = f"({', '.join('?' * len(_COLUMNS))})"
 _INSERT = f"INSERT INTO {MESSAGES.name} ({', '.join(_COLUMNS)}) VALUES {_ROW}"
-# Several to a statement: SQLite's own beginning and end of a statement take a third of the time of a row. Few enough
-# for a SQLite that allows a hundred variables.
+# Several to a statement, since SQLite takes long to begin and end one; few enough for a SQLite that allows a hundred
+# variables.
 _SOME = 6
 _INSERT_SOME = f"{_INSERT}{f', {_ROW}' * (_SOME - 1)}"
 
