@@ -16,7 +16,9 @@ ME = Requester("agent:main:me")
 SHORT, LONG = "agent:main:short", "agent:main:long"
 LENGTHS = {SHORT: 12, LONG: 6_000}
 # What FTS5 says of its own, and the beginning and end of a transaction.
-NOT_COUNTED = re.compile(r"^--|^PRAGMA busy_timeout|^BEGIN|^COMMIT|^ROLLBACK|data_version|'main'\.'backscroll_message_index_")
+NOT_COUNTED = re.compile(
+    r"^--|^PRAGMA busy_timeout|^BEGIN|^COMMIT|^ROLLBACK|data_version|'main'\.'backscroll_message_index_"
+)
 
 
 class Meter:
