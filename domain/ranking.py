@@ -17,10 +17,10 @@ _LEAST = 1e-6
 
 
 class Ranked(NamedTuple):
-    """What of a message decides its rank: its text, its `search_text`, and its length in tokens."""
+    """What of a message decides its rank: its text, its folded form (None: that of the text), its length in tokens."""
 
     text: str
-    search_text: str | None
+    folded: str | None
     length: int
 
 
@@ -38,10 +38,10 @@ def bm25(query: Query, found: Sequence[Ranked], weights: Sequence[float], averag
     """A score for each message found, higher is better, given each phrase's weight and the average length."""
     counts, most = phrases_of(query).counts, _K1 + 1
     scores = []
-    for text, search_text, length in found:
+    for text, folded, length in found:
         dampening = _K1 * (1 - _B + _B * length / average)
         total = 0.0
-        for count, one in zip(counts(text, search_text), weights, strict=True):
+        for count, one in zip(counts(text, folded), weights, strict=True):
             total += one * (count * most / (count + dampening))
         scores.append(total)
     return scores

@@ -13,7 +13,7 @@ from backscroll.domain.ports import Match, SearchRequest
 from backscroll.domain.query import Match as By
 from backscroll.domain.query import Order, Query
 from backscroll.domain.ranking import Ranked, bm25, capped_weight, weight
-from backscroll.infrastructure import fts, times
+from backscroll.infrastructure import bodies, fts, times
 from backscroll.infrastructure.matching import Matching, matching
 from backscroll.infrastructure.statements import DATABASE_ERRORS, Statements
 from backscroll.infrastructure.types import from_micros
@@ -180,7 +180,7 @@ class Candidates:
         if rows and rows[0][4] is None:
             return [(score, Candidate(at, pk, Ranked(text, folded, 0))) for pk, at, text, folded, _, _, score in rows]
         self._found = [
-            Candidate(at, pk, Ranked(text, search_text, fts.tokens_in(size)))
+            Candidate(at, pk, Ranked(text, bodies.folded(text, search_text), fts.tokens_in(size)))
             for pk, at, text, search_text, size, *_ in rows
         ]
         return []

@@ -9,7 +9,7 @@ from sqlalchemy import exc, orm
 
 from backscroll.domain.ports import Progress
 from backscroll.domain.results import Problem
-from backscroll.infrastructure import fts, schema, times
+from backscroll.infrastructure import bodies, fts, schema, times
 from backscroll.infrastructure.bridge import paced
 from backscroll.infrastructure.hooks import wanted
 from backscroll.infrastructure.pending import leave_all_pending
@@ -141,10 +141,10 @@ def _misfiled(session: orm.Session, progress: Progress | None) -> Iterator[Probl
     for row in _all_messages(session, progress):
         if row.transcript_pk in waiting or row.transcript_pk <= legacy:
             continue
-        indexed, substitute = wanted(row.role, row.active and not row.incognito, row.text)
+        indexed, _ = wanted(row.role, row.active and not row.incognito, row.text)
         if indexed != bool(row.indexed):
             what = "a message that is missing in the index" if indexed else "a message that should not be in the index"
-        elif indexed and substitute != row.search_text:
+        elif indexed and not bodies.is_right(row.text, row.search_text):
             what = "a message that is indexed by another text than its own"
         else:
             continue

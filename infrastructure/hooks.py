@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import event, orm
 from sqlalchemy.orm import attributes
 
-from backscroll.domain.analyzer import search_text
 from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.model import SPOKEN
 from backscroll.infrastructure import fts
+from backscroll.infrastructure.bodies import body, search_text
 from backscroll.infrastructure.rows import MESSAGES, MessageRow, Row, SessionRow, TranscriptRow
 from backscroll.infrastructure.statements import Statements
 
@@ -76,7 +76,7 @@ def insert_messages(statements: Statements, rows: Sequence[NewMessageRow], branc
         indexed, substitute = wanted(row.role, row.active and scope is not None, row.text)
         stored.append((*row, indexed, substitute))
         if indexed and scope is not None:
-            added.append((row.id, row.text if substitute is None else substitute, scope))
+            added.append((row.id, body(row.text, substitute), scope))
     whole = len(stored) - len(stored) % _SOME
     if whole:
         runs = [tuple(chain.from_iterable(stored[at : at + _SOME])) for at in range(0, whole, _SOME)]
@@ -89,7 +89,7 @@ def insert_messages(statements: Statements, rows: Sequence[NewMessageRow], branc
 
 
 def wanted(role: str, indexable: bool, text: str) -> tuple[bool, str | None]:
-    """Whether a message belongs into the index, and what must stand there instead of its text."""
+    """Whether a message belongs into the index, and its `search_text` there."""
     if not indexable or role not in SPOKEN or not text:
         return False, None
     return True, search_text(text)
@@ -98,11 +98,6 @@ def wanted(role: str, indexable: bool, text: str) -> tuple[bool, str | None]:
 def scope_of(transcript: TranscriptRow) -> str:
     """The scope tokens of a transcript's messages."""
     return fts.scope_tokens(transcript.session_pk, transcript.session.agent_pk)
-
-
-def body_of(row: MessageRow) -> str:
-    """What the index holds of an indexed message."""
-    return row.text if row.search_text is None else row.search_text
 
 
 def _transcript(session: orm.Session, row: MessageRow) -> TranscriptRow:
@@ -129,8 +124,7 @@ def _indexed_before(row: MessageRow, scope: str) -> fts.IndexRow | None:
     """The row that the index holds of this message by what the database holds now, before the flush."""
     if not _before(row, "indexed"):
         return None
-    substitute = _before(row, "search_text")
-    return row.id, _before(row, "text") if substitute is None else substitute, scope
+    return row.id, body(_before(row, "text"), _before(row, "search_text")), scope
 
 
 @event.listens_for(IndexedSession, "before_flush")
@@ -154,7 +148,7 @@ def _decide(session: IndexedSession, context: object, instances: object) -> None
                 continue
             before = _indexed_before(row, scope_of(transcript))
             row.indexed, row.search_text = wanted(row.role, row.active and not transcript.session.incognito, row.text)
-            if before != ((row.id, body_of(row), scope_of(transcript)) if row.indexed else None):
+            if before != ((row.id, body(row.text, row.search_text), scope_of(transcript)) if row.indexed else None):
                 changes.removed += [before] if before else []
                 changes.added.append(row)
             row.edits += 1
@@ -169,7 +163,11 @@ def _write(session: IndexedSession, context: object) -> None:
     fts.delete(statements, changes.removed)
     fts.insert(
         statements,
-        [(row.id, body_of(row), scope_of(_transcript(session, row))) for row in changes.added if row.indexed],
+        [
+            (row.id, body(row.text, row.search_text), scope_of(_transcript(session, row)))
+            for row in changes.added
+            if row.indexed
+        ],
     )
 
 

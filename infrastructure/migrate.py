@@ -19,7 +19,14 @@ from backscroll.infrastructure.rows import MESSAGES, VERSION_TABLE, Row
 
 _OURS = re.compile(r"\d{4}_backscroll")
 """The name of each revision: a host's environment may hold ours beside revisions of its own."""
-KNOWN = ("0001_backscroll", "0002_backscroll", "0003_backscroll", "0004_backscroll", "0005_backscroll")
+KNOWN = (
+    "0001_backscroll",
+    "0002_backscroll",
+    "0003_backscroll",
+    "0004_backscroll",
+    "0005_backscroll",
+    "0006_backscroll",
+)
 """The revisions in order. Known without reading the scripts, so that opening a current store stays cheap."""
 HEAD = KNOWN[-1]
 _OLD_NAMES = {"0001": "0001_backscroll", "0002": "0002_backscroll"}

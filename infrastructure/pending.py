@@ -9,6 +9,7 @@ from sqlalchemy import orm
 
 from backscroll.domain.ports import Reindexed
 from backscroll.infrastructure import fts
+from backscroll.infrastructure.bodies import body
 from backscroll.infrastructure.bridge import paced
 from backscroll.infrastructure.hooks import scope_of, wanted
 from backscroll.infrastructure.rows import MESSAGES, IndexStateRow, PendingRow, TranscriptRow
@@ -95,9 +96,9 @@ def reindex_some(session: orm.Session, session_id: str, worker: str, until: date
         if (indexed, substitute) == (row.indexed, row.search_text):
             continue
         if row.indexed:
-            removed.append((row.id, row.text if row.search_text is None else row.search_text, scope))
+            removed.append((row.id, body(row.text, row.search_text), scope))
         if indexed:
-            added.append((row.id, row.text if substitute is None else substitute, scope))
+            added.append((row.id, body(row.text, substitute), scope))
         changes.append((indexed, substitute, row.id))
     statements = Statements(connection)
     fts.delete(statements, removed)

@@ -99,8 +99,8 @@ class MessageRow(Row):
     `depth` counts the messages and `shown` those that are no tool messages, from the root to this one; both never
     change, so that ranges and totals of a line are differences. `reset_pk` names the last reset before it on its
     line. `text` is what was said; `parts` is NULL for a message of one text part, else what `packing.py` makes of
-    them. `search_text` is what the index holds where `text` itself would not do, and `indexed` tells whether it holds
-    this message (NULL: nobody has decided yet). `edits` counts the changes that were made with the index in mind;
+    them. `search_text` tells what the index holds instead of `text` (see `bodies`), and `indexed` whether it holds this
+    message (NULL: nobody has decided yet). `edits` counts the changes that were made with the index in mind;
     triggers leave the transcript of any other change pending.
 
     `parent_pk` is no foreign key: its check would scan the table for each row that a session's deletion removes.
@@ -203,7 +203,8 @@ class IndexStateRow(Row):
     """The one row that tells which transcripts predate the index: those up to `legacy_pk`, all of them pending.
 
     A number instead of a mark on each of them, so that the index can be added to a store of any size at once.
-    `parts_form` tells how parts are packed, for releases that look at the tables alone (see revision 0004).
+    `parts_form` and `body_form` tell how parts are packed and what `search_text` means, for releases that look at the
+    tables alone (see revisions 0004 and 0006).
     """
 
     __tablename__ = PREFIX + "index_state"
@@ -211,6 +212,7 @@ class IndexStateRow(Row):
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     legacy_pk: Mapped[int]
     parts_form: Mapped[int] = mapped_column(server_default=sa.text("2"))
+    body_form: Mapped[int] = mapped_column(server_default=sa.text("2"))
 
 
 class TimesRow(Row):

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 
 from backscroll.infrastructure import fts, times
+from backscroll.infrastructure.bodies import body_of
 from backscroll.infrastructure.rows import Row
 
 _VIEW = f"""CREATE VIEW {fts.VIEW} AS
-    SELECT m.id AS id, coalesce(m.search_text, m.text) AS body, 's' || s.id || ' a' || s.agent_pk AS scope
+    SELECT m.id AS id, {body_of("m")} AS body, 's' || s.id || ' a' || s.agent_pk AS scope
     FROM backscroll_messages AS m
     JOIN backscroll_transcripts AS t ON t.id = m.transcript_pk
     JOIN backscroll_sessions AS s ON s.id = t.session_pk
@@ -20,7 +21,7 @@ _VIEW = f"""CREATE VIEW {fts.VIEW} AS
 _PENDING = """INSERT INTO backscroll_pending (transcript_pk) VALUES (NEW.transcript_pk)
     ON CONFLICT (transcript_pk) DO UPDATE SET done_to = '', failure = NULL;"""
 _REMOVED = f"""INSERT INTO {fts.INDEX}({fts.INDEX}, rowid, body, scope)
-    SELECT 'delete', OLD.id, coalesce(OLD.search_text, OLD.text), 's' || s.id || ' a' || s.agent_pk
+    SELECT 'delete', OLD.id, {body_of("OLD")}, 's' || s.id || ' a' || s.agent_pk
     FROM backscroll_transcripts AS t JOIN backscroll_sessions AS s ON s.id = t.session_pk
     WHERE t.id = OLD.transcript_pk;"""
 _TRIGGERS = {

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from backscroll.domain.analyzer import search_text, terms
+from backscroll.domain.analyzer import terms
 from backscroll.domain.query import Match, Query
+from backscroll.infrastructure.bodies import body, search_text
 from backscroll.infrastructure.fts import match_expression
 
 _REVISION = Path(__file__).parents[2] / "alembic" / "versions" / "0002_index.py"
@@ -78,7 +79,7 @@ class Fts:
 
     def fill(self, texts: Iterable[str]) -> None:
         """Makes these texts the only rows, numbered from 0, indexed as messages are."""
-        self.fill_raw([text if (searched := search_text(text)) is None else searched for text in texts])
+        self.fill_raw([body(text, search_text(text)) for text in texts])
 
     def fill_raw(self, bodies: Sequence[str]) -> None:
         """Makes these the only rows, as they are."""

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from backscroll.domain.analyzer import JOINT, fold, folded_in_place, search_text, terms, tokens
+from backscroll.domain.analyzer import JOINT, fold, folded_in_place, is_native, is_spellable, spelled, terms, tokens
 from tests.unit.hostile import CHANGING, COMBINING, LETTERS, SPACELESS, WORDS, Fts, hostile_texts
 
 EVERY = [chr(code) for code in range(1, sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
-NATIVE = [char for char in EVERY if search_text(char) is None]
+NATIVE = [char for char in EVERY if is_native(char)]
 FTS = Fts()
 
 
@@ -25,7 +25,7 @@ def folded_words(text: str) -> list[str]:
 def test_native_text_is_folded_in_its_place() -> None:
     for char in NATIVE:
         for text in (char, char.upper() + "a", "Aa" + char * 2):
-            if search_text(text) is None:
+            if is_native(text):
                 assert len(folded_in_place(text)) == len(text)
                 assert re.findall("[^\\x00-/:-@\\[-`{-\\x7f]+", folded_in_place(text)) == list(terms(text))
     whole = "".join(NATIVE)
@@ -70,16 +70,23 @@ def test_fts5_itself_folds_every_native_character_as_the_analyzer_does() -> None
 def test_fts5_itself_folds_native_text_as_the_analyzer_does() -> None:
     rng = random.Random(6)
     texts = ["".join(rng.choices(NATIVE, k=rng.randint(1, 40))) for _ in range(3_000)]
-    assert {search_text(text) for text in texts} == {None}
+    assert all(map(is_native, texts))
     FTS.fill_raw(texts)
     found = FTS.tokens()
     assert [text for row, text in enumerate(texts) if found.get(row, []) != list(terms(text))] == []
 
 
 @given(hostile_texts(20))
-def test_the_index_holds_the_fold_or_a_text_of_native_characters_alone(text: str) -> None:
-    native = all(search_text(char) is None for char in text)
-    assert search_text(text) == (None if native else fold(text))
+def test_a_text_is_native_that_is_made_of_native_characters_alone(text: str) -> None:
+    assert is_native(text) == all(map(is_native, text))
+    assert is_spellable(text) == all(map(is_spellable, text)) == is_native(spelled(text))
+
+
+def test_no_two_native_characters_compose() -> None:
+    pairs = {unicodedata.normalize("NFD", char)[-2:] for char in EVERY if unicodedata.is_normalized("NFC", char)}
+    composing = [pair for pair in pairs if len(unicodedata.normalize("NFC", pair)) < len(pair)]
+    assert [ascii(pair) for pair in composing if is_native(pair)] == []
+    assert len(composing) > 500
 
 
 @given(hostile_texts(20))
