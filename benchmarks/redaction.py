@@ -23,7 +23,7 @@ from backscroll.infrastructure import secret_patterns, secret_values
 from backscroll.infrastructure.redaction import PatternRedactor
 
 CORPUS = Path(__file__).parent.parent / "tests" / "corpus"
-REDACTOR = PatternRedactor()
+REDACTOR = PatternRedactor(remember=0)
 
 PROSE = (
     "We met at the harbour on Tuesday and talked about the ferry to Naxos. Anna had the tickets, Ben forgot his keys "

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from backscroll.domain.parts import Part, text_of
 
@@ -105,6 +106,16 @@ class Message:
     def same_content(self, other: "Message") -> bool:
         """Whether both say the same in the same role, whatever their place and time."""
         return self.role == other.role and self.parts == other.parts
+
+
+class PathMessage(NamedTuple):
+    """A message of a transcript's active path, as far as its readers are shown it."""
+
+    message_id: str
+    depth: int
+    role: Role
+    parts: tuple[Part, ...]
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

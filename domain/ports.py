@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from backscroll.domain.model import Branch, Line, Message, Reset, Role, Session, Transcript
+from backscroll.domain.model import Branch, Line, Message, PathMessage, Reset, Role, Session, Transcript
 from backscroll.domain.paths import Anchor, Position, Stretch
 from backscroll.domain.query import Order, Query
 from backscroll.domain.records import ReadLine, TranscriptFile
@@ -150,19 +150,19 @@ class Messages(Protocol):
         """Whether a reset of that id is stored in the transcript."""
         ...
 
-    def nth_spoken(self, session_id: str, stretch: Stretch, count: int) -> Message | None:
+    def nth_spoken(self, session_id: str, stretch: Stretch, count: int) -> PathMessage | None:
         """The `count`-th user or assistant message of the stretch from its end, or the first if there are fewer."""
         ...
 
     def older(
         self, session_id: str, stretch: Stretch, before: int, limit: int, *, tools: bool, offset: int = 0
-    ) -> list[Message]:
+    ) -> list[PathMessage]:
         """The last `limit` messages below the depth `before`, after leaving out `offset` of them; oldest first."""
         ...
 
     def around(
         self, session_id: str, stretch: Stretch, anchor: Anchor, limit: int, *, tools: bool
-    ) -> tuple[list[Message], bool]:
+    ) -> tuple[list[PathMessage], bool]:
         """Up to `limit` messages of the stretch around the anchor, oldest first, by the rule of `window`.
 
         Also whether older ones precede them.

@@ -4,8 +4,18 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from backscroll.domain.model import Branch, Message, Reset, ResetReason, Role, Session, SessionKind, Transcript
-from backscroll.domain.parts import TextPart
+from backscroll.domain.model import (
+    Branch,
+    Message,
+    PathMessage,
+    Reset,
+    ResetReason,
+    Role,
+    Session,
+    SessionKind,
+    Transcript,
+)
+from backscroll.domain.parts import Part, TextPart
 from backscroll.domain.results import SessionSummary
 from backscroll.infrastructure.hooks import NewMessageRow
 from backscroll.infrastructure.packing import packed, unpacked
@@ -26,13 +36,27 @@ def message(row: Sequence[Any], session_id: str) -> Message:
         message_id=message_id,
         session_id=session_id,
         role=_ROLES[role],
-        parts=(TextPart(text),) if parts is None else unpacked(json.loads(parts), text),
+        parts=_parts(text, parts),
         created_at=from_micros(created_at),
         parent_id=parent_id,
         depth=depth,
         active=bool(active),
         metadata={} if metadata is None else json.loads(metadata),
     )
+
+
+PATH_COLUMNS = ("message_id", "depth", "role", "created_at", "text", "parts")
+"""What a message of an active path is made from."""
+
+
+def path_message(row: Sequence[Any]) -> PathMessage:
+    """The message of a row with the `PATH_COLUMNS`, all as the database keeps them."""
+    message_id, depth, role, created_at, text, parts = row
+    return PathMessage(message_id, depth, _ROLES[role], _parts(text, parts), from_micros(created_at))
+
+
+def _parts(text: str, packed_parts: str | None) -> tuple[Part, ...]:
+    return (TextPart(text),) if packed_parts is None else unpacked(json.loads(packed_parts), text)
 
 
 def new_message(

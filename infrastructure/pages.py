@@ -7,7 +7,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from backscroll.domain.errors import SessionNotFound, StoreUnavailable
-from backscroll.domain.model import SPOKEN, Message, Reset, Role
+from backscroll.domain.model import SPOKEN, Message, PathMessage, Reset, Role
 from backscroll.domain.paths import Anchor, Position, Stretch, window
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
@@ -22,6 +22,8 @@ ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_messages.active 
 RESET_ON_PATH: sa.ColumnElement[bool] = sa.literal_column("backscroll_resets.active = 1")
 
 # As text, and read as plain tuples: making a statement or a row object takes longer than running the statement.
+_SHOW = f"""SELECT {", ".join(f"m.{name}" for name in mapping.PATH_COLUMNS)} FROM backscroll_messages AS m
+    WHERE m.transcript_pk = :transcript"""
 _READ = f"""SELECT {", ".join(f"m.{name}" for name in mapping.MESSAGE_COLUMNS)}, p.message_id
     FROM backscroll_messages AS m LEFT JOIN backscroll_messages AS p ON p.id = m.parent_pk
     WHERE m.transcript_pk = :transcript"""
@@ -30,7 +32,7 @@ _READ = f"""SELECT {", ".join(f"m.{name}" for name in mapping.MESSAGE_COLUMNS)},
 _FIND = f"{_READ} AND m.message_id = :message_id"
 # One JSON parameter: an IN list would meet SQLite's limit on the number of variables.
 _KNOWN = f"{_READ} AND m.message_id IN (SELECT value FROM json_each(:message_ids))"
-_DEPTH = mapping.MESSAGE_COLUMNS.index("depth")
+_DEPTH = mapping.PATH_COLUMNS.index("depth")
 _MANY = 50
 _GREATEST_ID = "SELECT max(message_id) FROM backscroll_messages WHERE transcript_pk = ?"
 _SHOWN = "SELECT shown FROM backscroll_messages WHERE transcript_pk = ? AND active = 1 AND depth = ?"
@@ -100,7 +102,7 @@ def _span(low: str, high: str, *, roles: frozenset[Role], kept: bool) -> str:
         conditions.append(f"(m.depth > :kept OR {_one_of(SPOKEN)})")
     if len(roles) < len(Role):
         conditions.append(_one_of(roles))
-    return f"{_READ} AND {' AND '.join(conditions)}"
+    return f"{_SHOW} AND {' AND '.join(conditions)}"
 
 
 def _one_of(roles: frozenset[Role]) -> str:
@@ -192,7 +194,7 @@ class PathReads:
         row = self._transaction.statements.first(statement, params)
         return None if row is None else mapping.reset(row, session_id)
 
-    def nth_spoken(self, session_id: str, stretch: Stretch, count: int) -> Message | None:
+    def nth_spoken(self, session_id: str, stretch: Stretch, count: int) -> PathMessage | None:
         """The `count`-th user or assistant message of the stretch from its end, or the first if there are fewer."""
         ends = (stretch.first, stretch.last)
         nth = self._range(session_id, stretch, *ends, 1, roles=SPOKEN, newest_first=True, offset=count - 1)
@@ -201,7 +203,7 @@ class PathReads:
 
     def older(
         self, session_id: str, stretch: Stretch, before: int, limit: int, *, tools: bool, offset: int = 0
-    ) -> list[Message]:
+    ) -> list[PathMessage]:
         """The last `limit` messages below the depth `before`, after leaving out `offset` of them; oldest first."""
         roles = _ALL if tools else _NO_TOOLS
         high = min(stretch.last, before - 1)
@@ -212,7 +214,7 @@ class PathReads:
 
     def around(
         self, session_id: str, stretch: Stretch, anchor: Anchor, limit: int, *, tools: bool
-    ) -> tuple[list[Message], bool]:
+    ) -> tuple[list[PathMessage], bool]:
         """Up to `limit` messages of the stretch around the anchor, oldest first, and whether older ones precede."""
         depth = anchor.depth
         if depth > stretch.kept_until:
@@ -241,7 +243,7 @@ class PathReads:
         older_taken, newer_taken = window(limit, below, above)
         first_below = len(rows) - below
         shown = [*rows[above : first_below + older_taken][::-1], *rows[:newer_taken]]
-        return [mapping.message(row, session_id) for row in shown], below > older_taken
+        return [mapping.path_message(row) for row in shown], below > older_taken
 
     def count(self, session_id: str, stretch: Stretch, *, tools: bool) -> int:
         """How many messages the stretch holds: a difference of counters, whatever its length."""
@@ -272,11 +274,12 @@ class PathReads:
         roles: frozenset[Role],
         newest_first: bool = False,
         offset: int = 0,
-    ) -> list[Message]:
+    ) -> list[PathMessage]:
         kept = stretch.kept_until >= low
         more = {"kept": stretch.kept_until} if kept else {}
         statement = _window(roles=roles, kept=kept, newest_first=newest_first)
-        return self._messages(statement, session_id, low=low, high=high, limit=limit, offset=offset, **more)
+        params = {"transcript": self._place(session_id).pk, "low": low, "high": high, "limit": limit, "offset": offset}
+        return [mapping.path_message(row) for row in self._transaction.statements.all(statement, params | more)]
 
     def _messages(self, statement: str, session_id: str, **params: object) -> list[Message]:
         params["transcript"] = self._place(session_id).pk

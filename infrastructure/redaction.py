@@ -10,12 +10,16 @@ name stays readable, and what only looks like a secret (a placeholder, a hash, a
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.redaction import Span, merged
 from backscroll.infrastructure.secret_names import named_secrets
 from backscroll.infrastructure.secret_patterns import LEAST, PRIVATE_KEY_BEGINS, PRIVATE_KEY_ENDS, RULES
 from backscroll.infrastructure.secret_values import LOOK, is_reference
+
+_LONG_TEXT = 2_048
+"""Characters from which on a text is not remembered."""
 
 _BODY = re.compile(r"[A-Za-z0-9+/]{32}")
 _QUOTE = re.compile(r"\\{0,7}[\"'`]")
@@ -25,6 +29,9 @@ _QUOTE = re.compile(r"\\{0,7}[\"'`]")
 _MARKS = "_-"
 _RUN = re.compile(r"[_-][A-Za-z0-9_+/=%.~$-]{16,}+")
 _SIGN = re.compile(r"[0-9]|[A-Za-z]{16}")
+# Every form but that of a URL is made of ASCII signs without a space between them.
+_WORDS = bytes(ord("x") if code < 0x80 and not chr(code).isspace() else ord(" ") for code in range(0x100))
+_ANY_WORD = b"x" * LEAST
 _SHORT = [rule for rule in RULES if rule.least < LEAST]
 _LONG = [rule for rule in RULES if rule not in _SHORT]
 _UNMARKED = [rule for rule in _LONG if rule.lead or not any(mark in rule.gate for mark in _MARKS)]
@@ -44,17 +51,26 @@ class PatternRedactor:
     Of an extra pattern with a group named `secret` only that group is masked, else the whole match. The built-in
     patterns take time linear in the text; keep yours so.
 
+    The last `remember` texts of up to 2,048 characters are kept in memory with what was found in them, since a
+    conversation is read again and again while it goes on; 0 keeps none.
+
     Raises:
-        InvalidRequest: an extra pattern does not compile.
+        InvalidRequest: an extra pattern does not compile, or `remember` is no number from 0 up.
     """
 
-    def __init__(self, extra: Sequence[str] = ()) -> None:
+    def __init__(self, extra: Sequence[str] = (), *, remember: int = 1_024) -> None:
         if isinstance(extra, str):
             raise InvalidRequest("extra must be a sequence of patterns, not one string")
         self._extra = tuple(_compiled(pattern) for pattern in extra)
+        if not isinstance(remember, int) or isinstance(remember, bool) or remember < 0:
+            raise InvalidRequest(f"remember must be a number of texts from 0 up, not {remember!r}")
+        self._remembering = lru_cache(remember)(self._found)
 
     def secrets(self, text: str) -> Sequence[Span]:
         """The places of the secrets in `text`, in order and apart from each other; in time linear in its length."""
+        return self._remembering(text) if len(text) <= _LONG_TEXT else self._found(text)
+
+    def _found(self, text: str) -> Sequence[Span]:
         found: list[Span] = []
         # A short name alone, as those of tools are, is too short for a form, and nothing stands beside it. In ASCII:
         # other scripts set a name and its value side by side without a sign.
@@ -67,7 +83,7 @@ class PatternRedactor:
             group = "secret" if "secret" in pattern.groupindex else 0
             # A group that took no part in the match names no place: then the whole match is the secret.
             found += (match.span(group if match[group] is not None else 0) for match in pattern.finditer(text))
-        return merged(found) if found else found
+        return tuple(merged(found))
 
 
 def _compiled(pattern: object) -> re.Pattern[str]:
@@ -83,9 +99,10 @@ def _forms(text: str) -> list[Span]:
     found: list[Span] = []
     rules = [rule for rule in _SHORT if rule.gate in text] if ":" in text else []
     # Most words are shorter than any secret, and most texts hold no others.
-    words = text.split()
-    if words and (longest := max(map(len, words))) >= LEAST:
-        long = " " + " ".join([word for word in words if len(word) >= LEAST])
+    if _ANY_WORD in text.encode("utf-8", "surrogatepass").translate(_WORDS):
+        words = [word for word in text.split() if len(word) >= LEAST]
+        longest = max(map(len, words))
+        long = " " + " ".join(words)
         marked = any(_SIGN.search(long, run.start(), run.end()) for run in _RUN.finditer(long))
         rules += [rule for rule in (_LONG if marked else _UNMARKED) if rule.gate in long and rule.least <= longest]
     for rule in rules:

@@ -28,7 +28,7 @@ _ASCII_GATES = ("kennwort", "contrase", "senha", "wachtwoord", "haslo", "parola"
 _WIDE_GATES = ("hasło", "lösenord", "şifre", "пароль", "密", "口令", "パスワード", "비밀번호")
 _FOREIGN_GATES = frozenset((*_ASCII_GATES, *_WIDE_GATES))
 # Every search needs one of these, and most texts hold none.
-_FIRST_GATES = (*_GATES, *_ASCII_GATES, "mysql", "mariadb", "-", "bearer", "basic")
+_FIRST_GATES = (*_GATES, *_ASCII_GATES, "-", "bearer", "basic")
 _WIDE_FIRST_GATES = (*_FIRST_GATES, *_WIDE_GATES)
 _WEAK = frozenset(("pass", "token", "secret", "credential", "credentials", "auth", "key"))
 """Names of tokens and keys; the others are names of passwords."""
@@ -123,10 +123,11 @@ def named_secrets(text: str) -> list[Span]:
         found += _assigned(text, lowered, _heads(lowered, names))
     if not _FOREIGN_GATES.isdisjoint(there) or "passe" in lowered:
         found += _assigned(text, lowered, partial(_FOREIGN_HEAD.search, lowered))
-    if "mysql" in there or "mariadb" in there or "sshpass" in lowered:
-        found += _flags(text, lowered, _CLIENT)
-    if "-" in there and (" -u" in lowered or "--" in lowered):
-        found += _flags(text, lowered, _FLAG)
+    if "-" in there:
+        if "mysql" in lowered or "mariadb" in lowered or "sshpass" in lowered:
+            found += _flags(text, lowered, _CLIENT)
+        if " -u" in lowered or "--" in lowered:
+            found += _flags(text, lowered, _FLAG)
     if "auth" in there and "authorization" in lowered:
         found += _headers(text, lowered, _HEADER)
     if "bearer" in there or "basic" in there:

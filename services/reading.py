@@ -6,7 +6,7 @@ from backscroll.domain.audit import Action
 from backscroll.domain.errors import InvalidRequest, SessionMismatch
 from backscroll.domain.keys import checked_key
 from backscroll.domain.limits import Limits, checked_limit, checked_offset
-from backscroll.domain.model import Message
+from backscroll.domain.model import PathMessage
 from backscroll.domain.paths import Position, Stretch
 from backscroll.domain.ports import Redactor, UnitOfWork
 from backscroll.domain.results import HistoryPage, SessionSummary
@@ -22,7 +22,7 @@ from backscroll.services.showing import Presenter, fitting, shorter_message
 class _Cut:
     """The messages of a page: whether older ones precede them, which one must stay."""
 
-    messages: list[Message]
+    messages: list[PathMessage]
     has_older: bool
     anchor: int
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from backscroll.domain.graphemes import cut
-from backscroll.domain.model import Message
+from backscroll.domain.model import PathMessage
 from backscroll.domain.parts import (
     AttachmentPart,
     Part,
@@ -32,7 +32,7 @@ class Presenter:
         self._message_chars = message_chars
         self.redacted = False
 
-    def show(self, message: Message) -> HistoryMessage:
+    def show(self, message: PathMessage) -> HistoryMessage:
         """The message, masked, with at most `message_chars` characters of text and as many of everything else."""
         rooms = {True: self._message_chars, False: self._message_chars}
         parts: list[Part] = []

@@ -7,11 +7,14 @@ from typing import Any
 from corpus import Conversation, Said
 from systems.driver import Ask
 
-from backscroll import Backscroll, NewMessage, Requester, Settings
+from backscroll import Backscroll, NewMessage, PatternRedactor, Requester, Settings
 
 
 class BackscrollDriver:
-    """Backscroll. A reader that sees less than all is a second facade with that visibility, on the same file."""
+    """Backscroll. Searches have facades of their own on the same file, one for each visibility.
+
+    A search stands for one that finds other texts each time: their facades remember no secrets of texts read before.
+    """
 
     name = "Backscroll"
     alike = True
@@ -19,7 +22,7 @@ class BackscrollDriver:
     def __init__(self, file: Path, synchronous: str) -> None:
         self._settings: dict[str, Any] = {"database_url": f"sqlite:///{file}", "synchronous": synchronous}
         self._scroll = Backscroll.open(Settings(**self._settings))
-        self._limited: dict[str, Backscroll] = {}
+        self._seeing: dict[str, Backscroll] = {}
         self._requester = Requester("agent:main:bench:reader")
 
     def add_session(self, one: Conversation) -> None:
@@ -39,12 +42,12 @@ class BackscrollDriver:
             raise SystemExit(f"not imported: {report.problems[0]}")
 
     def search(self, ask: Ask) -> list[str]:
-        scroll, requester = self._scroll, self._requester
+        visibility, requester = "all", self._requester
         if ask.tree_of is not None:
-            scroll, requester = self._seeing("tree"), Requester(ask.tree_of)
+            visibility, requester = "tree", Requester(ask.tree_of)
         elif ask.own_agent is not None:
-            scroll, requester = self._seeing("agent"), Requester(f"agent:{ask.own_agent}:bench:reader")
-        page = scroll.search(
+            visibility, requester = "agent", Requester(f"agent:{ask.own_agent}:bench:reader")
+        page = self._searching(visibility).search(
             ask.words,
             requester=requester,
             session_key=ask.session_key,
@@ -54,10 +57,11 @@ class BackscrollDriver:
         )
         return [hit.message_id for hit in page.hits]
 
-    def _seeing(self, visibility: str) -> Backscroll:
-        if visibility not in self._limited:
-            self._limited[visibility] = Backscroll.open(Settings(**self._settings, visibility=visibility))
-        return self._limited[visibility]
+    def _searching(self, visibility: str) -> Backscroll:
+        if visibility not in self._seeing:
+            settings = Settings(**self._settings, visibility=visibility)
+            self._seeing[visibility] = Backscroll.open(settings, redactor=PatternRedactor(remember=0))
+        return self._seeing[visibility]
 
     def around(self, key: str, message_id: str, limit: int) -> list[str]:
         page = self._scroll.history(key, requester=self._requester, message_id=message_id, limit=limit)
@@ -82,7 +86,7 @@ class BackscrollDriver:
         self._scroll.delete_session(key)
 
     def close(self) -> None:
-        for scroll in (*self._limited.values(), self._scroll):
+        for scroll in (*self._seeing.values(), self._scroll):
             scroll.close()
 
 

@@ -29,6 +29,7 @@ from backscroll import (
     ToolResultPart,
     Transcript,
 )
+from backscroll.domain.model import PathMessage
 from backscroll.domain.paths import Anchor, Stretch, window
 from backscroll.domain.ports import SearchRequest, Store, UnitOfWork
 from backscroll.domain.query import Match, Order, Query
@@ -90,6 +91,11 @@ def extended(store: Store, session_id: str, *messages: Message) -> list[Message]
         found = unit.messages.extend(line.branch, [replace(one, session_id=session_id) for one in messages])
         unit.commit()
     return found
+
+
+def shown(messages: list[Message]) -> list[PathMessage]:
+    """Messages as readers of a path are shown them."""
+    return [PathMessage(one.message_id, one.depth, one.role, one.parts, one.created_at) for one in messages]
 
 
 def named(*names: str, **fields: object) -> list[Message]:
@@ -283,7 +289,7 @@ def test_every_field_of_a_message_comes_back(store, edited, name, **fields):
         }
         line = unit.messages.line(session_id)
         assert (line.branch.head, line.branch.depth) == (name, 2)
-        assert unit.messages.older(session_id, Stretch(1, 2), 3, 1, tools=True) == [second]
+        assert unit.messages.older(session_id, Stretch(1, 2), 3, 1, tools=True) == shown([second])
     changed = replace(second, parts=edited)
     with store.writing() as unit:
         unit.messages.replace(changed)
@@ -457,16 +463,16 @@ def test_every_field_of_a_reset_comes_back(store, reset_id, reason, created_at, 
 )
 def test_ranges_of_a_stretch_are_those_of_a_list(store, roles, first, length, kept_length, place, limit, offset, tools):
     session_id = stored(store).session_id
-    messages = extended(store, session_id, *[MessageFactory.build(role=role) for role in roles])
+    messages = shown(extended(store, session_id, *[MessageFactory.build(role=role) for role in roles]))
     first, last = min(first, len(roles)), min(first + length, len(roles))
     kept_until = min(first + kept_length - 1, last) if kept_length else 0
     kept = [one for one in messages[first - 1 : kept_until] if one.role in (Role.USER, Role.ASSISTANT)]
     stretch = Stretch(first, last, kept_until=kept_until, kept=len(kept))
     held = [one for one in messages if stretch.holds(one.depth, one.role)]
-    shown = [one for one in held if tools or one.role is not Role.TOOL]
+    seen = [one for one in held if tools or one.role is not Role.TOOL]
     spoken = [one for one in held if one.role in (Role.USER, Role.ASSISTANT)]
     with store.reading() as unit:
-        older = [one for one in shown if one.depth < place]
+        older = [one for one in seen if one.depth < place]
         end = max(len(older) - offset, 0)
         assert (
             unit.messages.older(session_id, stretch, place, limit, tools=tools, offset=offset)
@@ -474,14 +480,14 @@ def test_ranges_of_a_stretch_are_those_of_a_list(store, roles, first, length, ke
         )
         for anchor in held:
             older, newer = (
-                [one for one in shown if one.depth < anchor.depth],
-                [one for one in shown if one.depth > anchor.depth],
+                [one for one in seen if one.depth < anchor.depth],
+                [one for one in seen if one.depth > anchor.depth],
             )
             taken, behind = window(limit, len(older), len(newer))
-            page = [*older[len(older) - taken :], *(one for one in shown if one == anchor), *newer[:behind]]
+            page = [*older[len(older) - taken :], *(one for one in seen if one == anchor), *newer[:behind]]
             found = unit.messages.around(session_id, stretch, Anchor(anchor.depth, anchor.role), limit, tools=tools)
             assert found == (page, len(older) > taken)
-        assert unit.messages.count(session_id, stretch, tools=tools) == len(shown)
+        assert unit.messages.count(session_id, stretch, tools=tools) == len(seen)
         nth = unit.messages.nth_spoken(session_id, stretch, limit)
         assert nth == (spoken[max(len(spoken) - limit, 0)] if spoken else None)
 

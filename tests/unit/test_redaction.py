@@ -57,7 +57,7 @@ ALONE = [
     secret
     for sample in SAMPLES
     for s, e in sample.secrets
-    if REDACTOR.secrets(secret := sample.text[s:e]) == [(0, e - s)]
+    if REDACTOR.secrets(secret := sample.text[s:e]) == ((0, e - s),)
 ]
 """The secrets of the corpus that tell themselves, without a name beside them."""
 
@@ -181,7 +181,7 @@ def test_left_boundaries() -> None:
 
 def test_a_private_key_is_no_public_one() -> None:
     for label in ("PUBLIC KEY", "CERTIFICATE", "RSA PUBLIC KEY", "PGP PUBLIC KEY BLOCK"):
-        assert REDACTOR.secrets(key(label, "\n", ended=True)) == []
+        assert REDACTOR.secrets(key(label, "\n", ended=True)) == ()
 
 
 # A host's own patterns
@@ -207,7 +207,23 @@ def test_extra_must_be_patterns() -> None:
 
 
 def test_an_empty_match_masks_nothing() -> None:
-    assert PatternRedactor(["x*"]).secrets("abc") == []
+    assert PatternRedactor(["x*"]).secrets("abc") == ()
+
+
+@pytest.mark.parametrize("remember", [-1, 1.5, True, None, "9"])
+def test_what_is_remembered_is_a_number_of_texts(remember: Any) -> None:
+    with pytest.raises(InvalidRequest, match=re.escape(repr(remember))):
+        PatternRedactor(remember=remember)
+
+
+def test_what_is_remembered_is_what_would_be_found() -> None:
+    few, none = PatternRedactor(remember=3), PatternRedactor(remember=0)
+    texts = [sample.text for sample in SAMPLES]
+    long = "Book the ferry. " * 200 + "password: hunter2x7"
+    for text in [*texts, *texts[:2] * 3, *texts, long, long]:
+        assert few.secrets(text) == none.secrets(text) == REDACTOR.secrets(text)
+    assert few._remembering.cache_info().currsize == 3
+    assert none._remembering.cache_info().currsize == 0
 
 
 def test_no_redactor_finds_nothing() -> None:
