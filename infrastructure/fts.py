@@ -34,7 +34,7 @@ CREATE = f"""CREATE VIRTUAL TABLE {INDEX} USING fts5(
 CONFIGURE = (
     f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('rank', 'bm25(1.0, 0.0)')",
     f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('automerge', 0)",
-    f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('usermerge', 8)",
+    f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('usermerge', 4)",
 )
 _INSERT = f"INSERT INTO {INDEX}(rowid, body, scope) VALUES (?, ?, ?)"
 _DELETE = f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) VALUES ('delete', ?, ?, ?)"
@@ -49,8 +49,8 @@ _MERGE_PAGES = 200
 _MERGE_EVERY = 4
 _MERGE_A_BIT = 16
 # FTS5 merges by itself in bursts of hundreds of pages, a stall for whoever writes just then. So that is off
-# (automerge), and every few rows merge a few pages. Eight pieces at a time (usermerge): of four, each page would be
-# written more often, for hardly fewer pieces to search.
+# (automerge), and every few rows merge a few pages. Four pieces at a time (usermerge): of eight, each page is written
+# less often, but each token of a scope is looked up in twice as many pieces.
 _MERGE = f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('merge', ?)"
 
 IndexRow = tuple[int, str, str]

@@ -37,9 +37,9 @@ MOST_TOKENS = 512
 """More are not asked for at once: each costs the index one more list to merge."""
 LISTED = 4_096
 """Sessions of a tree that are listed to be asked for in steps; wider scopes are joined to the sessions instead."""
-_HEADS = """SELECT 's' || t.session_pk, max((SELECT m.id FROM backscroll_messages AS m
-        WHERE m.transcript_pk = t.id AND m.active = 1 ORDER BY m.depth DESC LIMIT 1)) AS head
+_HEADS = """SELECT 's' || t.session_pk, max(b.head_pk) AS head
     FROM json_each(?) AS listed CROSS JOIN backscroll_transcripts AS t ON t.session_pk = listed.value
+    CROSS JOIN backscroll_branches AS b ON b.transcript_pk = t.id AND b.active = 1
     GROUP BY t.session_pk HAVING head IS NOT NULL ORDER BY head DESC"""
 
 

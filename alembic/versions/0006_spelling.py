@@ -1,4 +1,5 @@
-"""Letters that FTS5 does not fold are spelled out by the view, so that texts with some of them are stored once.
+"""Letters that FTS5 does not fold are spelled out by the view, so that texts with some of them are stored once; and an
+index merged more often again, since a scope is looked up in each of its pieces.
 
 What is stored already stays as it is. Revision: 0006_backscroll, after: 0005_backscroll
 """
@@ -41,6 +42,7 @@ TRIGGERS = {
 PENDING = """INSERT INTO backscroll_pending (transcript_pk)
     SELECT DISTINCT transcript_pk FROM backscroll_messages WHERE search_text = char(31)
     ON CONFLICT (transcript_pk) DO UPDATE SET done_to = '', failure = NULL"""
+MERGE_AT = "INSERT INTO backscroll_message_index(backscroll_message_index, rank) VALUES ('usermerge', {})"
 COPY = "UPDATE backscroll_messages AS m SET search_text = {body}, edits = edits + 1 WHERE search_text = char(31)"
 
 
@@ -50,6 +52,7 @@ def upgrade() -> None:
         "backscroll_index_state", sa.Column("body_form", sa.Integer, nullable=False, server_default=sa.text("2"))
     )
     read_as(spelled)
+    op.execute(MERGE_AT.format(4))
 
 
 def downgrade() -> None:
@@ -57,6 +60,7 @@ def downgrade() -> None:
     op.execute(PENDING)
     op.execute(COPY.format(body=spelled("m")))
     read_as(copied)
+    op.execute(MERGE_AT.format(8))
     op.drop_column("backscroll_index_state", "body_form")
 
 
