@@ -14,6 +14,7 @@ from backscroll.domain.query import Match as By
 from backscroll.domain.query import Order, Query
 from backscroll.domain.ranking import Ranked, bm25, capped_weight, weight
 from backscroll.infrastructure import bodies, fts, times
+from backscroll.infrastructure.frequencies import Frequencies
 from backscroll.infrastructure.matching import Matching, matching
 from backscroll.infrastructure.statements import DATABASE_ERRORS, Statements
 from backscroll.infrastructure.types import from_micros
@@ -23,7 +24,7 @@ _OF_MANY = 0.2
 _FEW_PHRASES = 16
 """More are not counted in the whole index: for a page of common words that would take seconds."""
 _SMALL = 50_000
-"""Rows of an index in which even an agent's messages are quickly counted."""
+"""Rows that are quickly counted."""
 _COLUMNS = "m.id, m.created_at, m.text, m.search_text"
 _SIZES = f"CROSS JOIN {fts.SIZES} AS d ON d.id = m.id"
 _INDEXED = f"SELECT rowid FROM {fts.INDEX} WHERE {fts.INDEX} MATCH :match ORDER BY rowid DESC LIMIT :bound + 1"
@@ -62,7 +63,9 @@ class Candidate(NamedTuple):
     ranked: Ranked
 
 
-def best_matches(statements: Statements, request: SearchRequest, bound: int, *, settled: bool) -> list[Match]:
+def best_matches(
+    statements: Statements, request: SearchRequest, bound: int, frequencies: Frequencies, *, settled: bool
+) -> list[Match]:
     """The best `request.limit` matches, best first; all are ranked up to `bounded(bound, request)`.
 
     `settled`: nothing in scope waits to be reindexed, so that the index alone tells how many messages match.
@@ -70,7 +73,7 @@ def best_matches(statements: Statements, request: SearchRequest, bound: int, *, 
     matched = matching(statements, request, settled=settled)
     if matched is None:
         return []
-    candidates = Candidates(statements, request, matched, bounded(bound, request))
+    candidates = Candidates(statements, request, matched, bounded(bound, request), frequencies)
     best = candidates.best()
     names = candidates.names(one for _, one in best)
     return [match(score, one, name) for (score, one), name in zip(best, names, strict=True)]
@@ -113,12 +116,21 @@ def part_of(bound: int, limit: int) -> int:
 class Candidates:
     """The candidates of one search in one database."""
 
-    def __init__(self, statements: Statements, request: SearchRequest, matched: Matching, bound: int) -> None:
+    def __init__(
+        self,
+        statements: Statements,
+        request: SearchRequest,
+        matched: Matching,
+        bound: int,
+        whole: Frequencies,
+    ) -> None:
         self._statements = statements
         self._request = request
         self._matched = matched
         self._newest = request.order is Order.NEWEST
         self._bound = bound
+        self._whole = whole
+        self._counts: list[int] | None = None
         self._found: list[Candidate] = []
         self.met = 0
         """How many messages match, counted up to one more than are ranked."""
@@ -189,14 +201,16 @@ class Candidates:
         """Whether FTS5's own bm25 is what is asked for, and quick.
 
         It looks for all matches twice, and for each phrase and token once more in the whole index: too often for what
-        takes long to find.
+        takes long to find or to count.
         """
         query = self._request.query
         words = query.match is not By.PREFIX and all(len(phrase) == 1 for phrase in query.phrases)
         wanted = self._request.scope.admits_every_agent and not self._newest and self._matched.told_by_index
         if not (wanted and words) or len(query.phrases) + self._matched.narrowing > _FEW_PHRASES:
             return False
-        return not self._matched.narrowing or fts.totals(self._statements)[0] <= _SMALL
+        if (len(query.phrases) == 1 and not self._matched.narrowing) or fts.totals(self._statements)[0] <= _SMALL:
+            return True
+        return not self._matched.narrowing and max(self._in_whole_index()) <= _SMALL
 
     def statistics(self) -> tuple[list[float], float]:
         """The weight of each phrase, and the average length of a message.
@@ -207,9 +221,16 @@ class Candidates:
         all_seen = self.met <= self._bound and self._request.scope.admits_every_agent
         if all_seen and not self._newest and len(self._request.query.phrases) <= _FEW_PHRASES:
             total, average = fts.totals(self._statements)
-            counts = fts.counts(self._statements, [self._matched.anywhere(one) for one in self._several()])
-            return [weight(total, count) for count in counts or [len(self._found)]], average
+            counts = self._in_whole_index() if self._several() else [len(self._found)]
+            return [weight(total, count) for count in counts], average
         return weights(self.frequencies(), self._bound), average_length(self._found)
+
+    def _in_whole_index(self) -> list[int]:
+        """In how many messages of the whole index each of several phrases occurs."""
+        if self._counts is None:
+            expressions = [self._matched.anywhere(one) for one in self._several()]
+            self._counts = self._whole.counts(self._statements, expressions)
+        return self._counts
 
     def frequencies(self) -> list[int]:
         """In how many visible messages each phrase occurs, counted up to the rank bound."""

@@ -10,7 +10,6 @@ The migrations create it (see revisions 0002 and 0005).
 Source: https://sqlite.org/fts5.html, "External Content Tables" and "Special INSERT Directives".
 """
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 
@@ -136,12 +135,6 @@ def totals(statements: Statements) -> tuple[int, float]:
     record = statements.scalar(f"SELECT block FROM {INDEX}_data WHERE id = 1")
     rows, *tokens = _varints(record or b"\0")
     return rows, (sum(tokens) / rows if rows else 0.0) or 1.0
-
-
-def counts(statements: Statements, expressions: Sequence[str]) -> list[int]:
-    """How many rows of the whole index each of the expressions matches."""
-    statement = f"SELECT (SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH asked.value) FROM json_each(?) AS asked"
-    return [count for (count,) in statements.all(statement, (json.dumps(expressions),))] if expressions else []
 
 
 def is_rare(statements: Statements, expression: str, most: int) -> bool:

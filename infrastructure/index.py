@@ -9,6 +9,7 @@ from backscroll.domain.ports import Match, Progress, Reindexed, SearchRequest
 from backscroll.domain.results import IndexReport, Problem
 from backscroll.infrastructure import checks, fts, pending, times
 from backscroll.infrastructure.candidates import best_matches
+from backscroll.infrastructure.frequencies import Frequencies
 from backscroll.infrastructure.rows import IndexStateRow, MessageRow, PendingRow, TranscriptRow
 from backscroll.infrastructure.scopes import scope_sql
 from backscroll.infrastructure.transaction import Transaction
@@ -18,13 +19,15 @@ from backscroll.infrastructure.types import json_text
 class SqlIndex:
     """The FTS5 index. `rank_bound` is how many of the newest matches are ranked when more match."""
 
-    def __init__(self, transaction: Transaction, rank_bound: int) -> None:
+    def __init__(self, transaction: Transaction, rank_bound: int, frequencies: Frequencies) -> None:
         self._transaction = transaction
         self._rank_bound = rank_bound
+        self._frequencies = frequencies
 
     def search(self, request: SearchRequest, *, settled: bool = False) -> list[Match]:
         """The best `request.limit` matches in scope, best first; `settled`: it is known that nothing there waits."""
-        return best_matches(self._transaction.statements, request, self._rank_bound, settled=settled)
+        statements, bound = self._transaction.statements, self._rank_bound
+        return best_matches(statements, request, bound, self._frequencies, settled=settled)
 
     def is_pending(self, request: SearchRequest) -> bool:
         """Whether a transcript that the search reaches waits to be reindexed."""

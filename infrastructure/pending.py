@@ -12,7 +12,7 @@ from backscroll.infrastructure import fts
 from backscroll.infrastructure.bodies import body
 from backscroll.infrastructure.bridge import paced
 from backscroll.infrastructure.hooks import scope_of, wanted
-from backscroll.infrastructure.rows import MESSAGES, IndexStateRow, PendingRow, TranscriptRow
+from backscroll.infrastructure.rows import MESSAGES, PendingRow, TranscriptRow
 from backscroll.infrastructure.statements import Statements
 from backscroll.infrastructure.types import micros
 
@@ -33,9 +33,15 @@ def mark_pending(session: orm.Session, transcript_pk: int) -> None:
 def leave_all_pending(connection: sa.Connection) -> None:
     """Leaves every transcript to be reindexed, at once whatever their number."""
     connection.execute(sa.delete(PendingRow))
-    connection.execute(sa.delete(IndexStateRow))
-    newest = sa.select(sa.func.coalesce(sa.func.max(TranscriptRow.id), 0)).scalar_subquery()
-    connection.execute(sa.insert(IndexStateRow).values(id=1, legacy_pk=newest))
+    connection.execute(_ALL_LEGACY)
+
+
+# The row may be lost: then the rewrites are counted from a number that nobody has seen before.
+_ALL_LEGACY = sa.text(
+    """INSERT INTO backscroll_index_state (id, legacy_pk, rewrites)
+    SELECT 1, coalesce((SELECT max(id) FROM backscroll_transcripts), 0), abs(random() / 2)
+    WHERE true ON CONFLICT (id) DO UPDATE SET legacy_pk = excluded.legacy_pk, rewrites = rewrites + 1"""
+)
 
 
 def claim(session: orm.Session, worker: str, now: datetime, until: datetime, skip: Sequence[str]) -> str | None:

@@ -203,8 +203,9 @@ class IndexStateRow(Row):
     """The one row that tells which transcripts predate the index: those up to `legacy_pk`, all of them pending.
 
     A number instead of a mark on each of them, so that the index can be added to a store of any size at once.
-    `parts_form` and `body_form` tell how parts are packed and what `search_text` means, for releases that look at the
-    tables alone (see revisions 0004 and 0006).
+    `rewrites` counts the changes of the index by which earlier counts of its rows become wrong (see `frequencies`).
+    `parts_form` tells how parts are packed. By both a store is told from one of an older release, where the tables
+    alone can tell.
     """
 
     __tablename__ = PREFIX + "index_state"
@@ -212,7 +213,7 @@ class IndexStateRow(Row):
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     legacy_pk: Mapped[int]
     parts_form: Mapped[int] = mapped_column(server_default=sa.text("2"))
-    body_form: Mapped[int] = mapped_column(server_default=sa.text("2"))
+    rewrites: Mapped[int] = mapped_column(server_default=sa.text("0"))
 
 
 class TimesRow(Row):

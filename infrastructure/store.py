@@ -12,6 +12,7 @@ from backscroll.domain.errors import InvalidRequest, StoreUnavailable
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import bridge
 from backscroll.infrastructure.engine import begun, ensure_begun, small_cache, translated
+from backscroll.infrastructure.frequencies import Frequencies
 from backscroll.infrastructure.index import SqlIndex
 from backscroll.infrastructure.sessions import SqlSessions
 from backscroll.infrastructure.single import OneForAll
@@ -34,11 +35,11 @@ class StoreOptions:
 class SqlUnitOfWork:
     """One transaction and the repositories in it."""
 
-    def __init__(self, transaction: Transaction, options: StoreOptions) -> None:
+    def __init__(self, transaction: Transaction, options: StoreOptions, frequencies: Frequencies) -> None:
         self._transaction = transaction
         self.sessions = SqlSessions(transaction)
         self.messages = SqlMessages(transaction, options.inline_reindex_limit, options.new_id, options.clock)
-        self.index = SqlIndex(transaction, options.rank_bound)
+        self.index = SqlIndex(transaction, options.rank_bound, frequencies)
 
     def sparing(self) -> AbstractContextManager[None]:
         """Inside, little of the database is kept in memory: for work that reads nothing twice."""
@@ -55,6 +56,7 @@ class EngineStore(OneForAll):
     def __init__(self, engine: sa.Engine, options: StoreOptions) -> None:
         self._engine = engine
         self._options = options
+        self._frequencies = Frequencies()
         self._turn = bridge.Turn(options.patience)
         self._closed = False
 
@@ -66,7 +68,7 @@ class EngineStore(OneForAll):
     def reading(self) -> Iterator[SqlUnitOfWork]:
         """A unit of work on one snapshot, which never takes the write lock."""
         with self._begun(writing=False) as connection, transaction(connection, connection.commit) as one:
-            yield SqlUnitOfWork(one, self._options)
+            yield SqlUnitOfWork(one, self._options, self._frequencies)
 
     @contextmanager
     def writing(self) -> Iterator[SqlUnitOfWork]:
@@ -76,7 +78,7 @@ class EngineStore(OneForAll):
             self._begun(writing=True) as connection,
             transaction(connection, connection.commit) as one,
         ):
-            yield SqlUnitOfWork(one, self._options)
+            yield SqlUnitOfWork(one, self._options, self._frequencies)
 
     def pause(self, seconds: float) -> None:
         """Waits, between two units of work."""
@@ -138,7 +140,7 @@ class ConnectionStore(OneForAll):
             connection = self._connection()
             ensure_begun(connection)
             with _savepoint(connection) as savepoint, transaction(connection, savepoint.commit) as one:
-                yield SqlUnitOfWork(one, self._options)
+                yield SqlUnitOfWork(one, self._options, Frequencies(remember=0))
 
     def pause(self, seconds: float) -> None:
         """Waits, between two units of work."""

@@ -1,7 +1,9 @@
-"""Letters that FTS5 does not fold are spelled out by the view, so that texts with some of them are stored once; and an
-index merged more often again, since a scope is looked up in each of its pieces.
+"""Letters that FTS5 does not fold are spelled out by the view, so that texts with some of them are stored once.
 
-What is stored already stays as it is. Revision: 0006_backscroll, after: 0005_backscroll
+Also: changes of index rows are counted, so that how many rows there are of a word can be remembered; and the index is
+merged more often again, since a scope is looked up in each of its pieces. What is stored already stays as it is.
+
+Revision: 0006_backscroll, after: 0005_backscroll
 """
 
 from collections.abc import Callable
@@ -32,12 +34,20 @@ REMOVED = """INSERT INTO backscroll_message_index(backscroll_message_index, rowi
     SELECT 'delete', OLD.id, {body}, 's' || s.id || ' a' || s.agent_pk
     FROM backscroll_transcripts AS t JOIN backscroll_sessions AS s ON s.id = t.session_pk
     WHERE t.id = OLD.transcript_pk;"""
-TRIGGERS = {
+READING = {
     "backscroll_message_rewritten": f"""AFTER UPDATE OF text, search_text ON backscroll_messages
         WHEN NEW.edits = OLD.edits AND OLD.indexed = 1 AND NEW.indexed = 1 BEGIN
         {REMOVED} UPDATE backscroll_messages SET indexed = NULL WHERE id = OLD.id; END""",
     "backscroll_message_removed": f"""AFTER DELETE ON backscroll_messages WHEN OLD.indexed = 1 BEGIN
         {REMOVED} END""",
+}
+COUNTED = "UPDATE backscroll_index_state SET rewrites = rewrites + 1;"
+COUNTING = {
+    "backscroll_message_refiled": f"""AFTER UPDATE OF text, search_text, indexed ON backscroll_messages
+        WHEN OLD.indexed = 1 OR NEW.indexed = 1 BEGIN
+        {COUNTED} END""",
+    "backscroll_message_unfiled": f"""AFTER DELETE ON backscroll_messages WHEN OLD.indexed = 1 BEGIN
+        {COUNTED} END""",
 }
 PENDING = """INSERT INTO backscroll_pending (transcript_pk)
     SELECT DISTINCT transcript_pk FROM backscroll_messages WHERE search_text = char(31)
@@ -47,27 +57,31 @@ COPY = "UPDATE backscroll_messages AS m SET search_text = {body}, edits = edits 
 
 
 def upgrade() -> None:
-    # By this column alone a store is told from one whose readers do not know what is spelled out.
+    # By this column a store is also told from one whose readers do not know what is spelled out.
     op.add_column(
-        "backscroll_index_state", sa.Column("body_form", sa.Integer, nullable=False, server_default=sa.text("2"))
+        "backscroll_index_state", sa.Column("rewrites", sa.Integer, nullable=False, server_default=sa.text("0"))
     )
+    for name, trigger in COUNTING.items():
+        op.execute(f"CREATE TRIGGER {name} {trigger}")
     read_as(spelled)
     op.execute(MERGE_AT.format(4))
 
 
 def downgrade() -> None:
+    for name in COUNTING:
+        op.execute(f"DROP TRIGGER {name}")
     # What is spelled out is copied as it is, so that the index holds the very same, and is waiting to be folded.
     op.execute(PENDING)
     op.execute(COPY.format(body=spelled("m")))
     read_as(copied)
     op.execute(MERGE_AT.format(8))
-    op.drop_column("backscroll_index_state", "body_form")
+    op.drop_column("backscroll_index_state", "rewrites")
 
 
 def read_as(body: Callable[[str], str]) -> None:
     op.execute("DROP VIEW backscroll_indexed_messages")
     op.execute(VIEW.format(body=body("m")))
-    for name, trigger in TRIGGERS.items():
+    for name, trigger in READING.items():
         op.execute(f"DROP TRIGGER {name}")
         op.execute(f"CREATE TRIGGER {name} {trigger.format(body=body('OLD'))}")
 

@@ -7,6 +7,7 @@ from backscroll.domain.ports import SearchRequest
 from backscroll.domain.results import Problem
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure.candidates import Candidates, bounded
+from backscroll.infrastructure.frequencies import Frequencies
 from backscroll.infrastructure.index import SqlIndex
 from backscroll.infrastructure.matching import matching
 from backscroll.infrastructure.per_agent.kin import Kin, foreign, foreign_parents
@@ -81,7 +82,8 @@ class FiledIndex(SqlIndex):
     def __init__(
         self, transaction: Transaction, rank_bound: int, sessions: FiledSessions, agent_id: str, kin: Kin
     ) -> None:
-        super().__init__(transaction, rank_bound)
+        # What is found here is weighed with other files' matches, by what of it may be seen.
+        super().__init__(transaction, rank_bound, Frequencies(remember=0))
         self._sessions = sessions
         self._agent_id = agent_id
         self._kin = kin
@@ -92,7 +94,7 @@ class FiledIndex(SqlIndex):
         if matched is None:
             return Gathered((), 0, [0] * len(request.query.phrases))
         bound = bounded(self._rank_bound, request)
-        candidates = Candidates(self._transaction.statements, request, matched, bound)
+        candidates = Candidates(self._transaction.statements, request, matched, bound, self._frequencies)
         found = candidates.read()
         named = list(zip(found, candidates.names(found), strict=True))
         return Gathered(named, candidates.met, candidates.frequencies())
@@ -115,6 +117,6 @@ class FiledUnitOfWork(SqlUnitOfWork):
     """One transaction on one agent's file."""
 
     def __init__(self, transaction: Transaction, options: StoreOptions, agent_id: str, kin: Kin) -> None:
-        super().__init__(transaction, options)
+        super().__init__(transaction, options, Frequencies(remember=0))
         self.sessions: FiledSessions = FiledSessions(transaction, kin)
         self.index: FiledIndex = FiledIndex(transaction, options.rank_bound, self.sessions, agent_id, kin)

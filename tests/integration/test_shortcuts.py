@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from backscroll import Backscroll, NewMessage, Requester
-from backscroll.infrastructure import candidates, matching, times
+from backscroll.infrastructure import candidates, frequencies, matching, times
 from backscroll.infrastructure.candidates import Candidates
 from tests.factories import opened
 
@@ -158,6 +158,10 @@ def test_fts5_ranks_as_the_ranking_here(
 
         monkeypatch.setattr(matching, "_FEW_MATCHES", 0)
         by_fts5 = answers()
+        monkeypatch.setattr(candidates, "_SMALL", 0)
+        monkeypatch.setattr(frequencies, "_WORTH_IT", 1)
+        assert answers() == by_fts5
+        assert answers() == by_fts5
         monkeypatch.setattr(Candidates, "_suit_fts5", lambda self: False)
         assert answers() == by_fts5
 
