@@ -1,8 +1,9 @@
 """In how many rows of the index words occur that many hold: counted once, and from then on only what came since.
 
-FTS5 finds them one by one, some milliseconds for hundreds of thousands, and BM25 has to know how many they are. A count
-holds as long as no row of the index is changed, removed or put back, which triggers count (see revision 0006); new rows
-stand behind all others.
+FTS5 finds them one by one, some milliseconds for hundreds of thousands, and BM25 has to know how many they are. What is
+remembered is how many of the old rows match, those more than 16,384 keys behind the newest: a count of them holds until
+one of them is changed, removed or put back, which triggers count (see revision 0006). What goes on in the newest is
+counted each time.
 """
 
 import json
@@ -10,13 +11,17 @@ import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from backscroll.infrastructure.fts import INDEX, SIZES
-from backscroll.infrastructure.rows import IndexStateRow
+from backscroll.infrastructure.fts import INDEX
+from backscroll.infrastructure.rows import LAST_KEY, IndexStateRow
 from backscroll.infrastructure.statements import Statements
 
-_STATE = f"SELECT rewrites, (SELECT max(id) FROM {SIZES}) FROM {IndexStateRow.__tablename__}"
-_COUNT = f"""SELECT (SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH json_extract(asked.value, '$[0]')
-    AND rowid > json_extract(asked.value, '$[1]')) FROM json_each(?) AS asked"""
+_OLD = 1 << 14
+_STATE = f"SELECT rewrites, ({LAST_KEY}) - {_OLD} FROM {IndexStateRow.__tablename__}"
+_MATCHES = f"SELECT count(*) FROM {INDEX} WHERE {INDEX} MATCH json_extract(asked.value, '$[0]')"
+_COUNT = f"""SELECT ({_MATCHES} AND rowid > json_extract(asked.value, '$[1]') AND rowid <= :last),
+    ({_MATCHES} AND rowid > :last) FROM json_each(:asked) AS asked"""
+COUNTED = f"UPDATE {IndexStateRow.__tablename__} SET rewrites = rewrites + 1;"
+IS_OLD = f"OLD.id <= ({LAST_KEY}) - {_OLD}"
 _WORTH_IT = 2_000
 """Rows that are quicker counted than remembered."""
 
@@ -42,20 +47,20 @@ class Frequencies:
 
     def counts(self, statements: Statements, expressions: Sequence[str]) -> list[int]:
         """How many rows of the whole index each of the expressions matches."""
+        # Without the row of state, or before the first message, all rows are new.
         rewrites, last = statements.first(_STATE) or (None, None)
+        last = max(last or 0, 0)
         known = [self._still_true(expression, rewrites, last) for expression in expressions]
         asked = [(expression, one.last) for expression, one in zip(expressions, known, strict=True)]
-        since = statements.all(_COUNT, (json.dumps(asked),))
-        counts = [one.rows + more for one, (more,) in zip(known, since, strict=True)]
-        if rewrites is not None and last is not None:
-            self._note({one: _Known(count, last, rewrites) for one, count in zip(expressions, counts, strict=True)})
-        return counts
+        found = statements.all(_COUNT, {"asked": json.dumps(asked), "last": last})
+        old = [one.rows + since for one, (since, _) in zip(known, found, strict=True)]
+        if rewrites is not None:
+            self._note({one: _Known(rows, last, rewrites) for one, rows in zip(expressions, old, strict=True)})
+        return [rows + new for rows, (_, new) in zip(old, found, strict=True)]
 
-    def _still_true(self, expression: str, rewrites: int | None, last: int | None) -> _Known:
+    def _still_true(self, expression: str, rewrites: int | None, last: int) -> _Known:
         one = self._known.get(expression)
-        if one is None or one.rewrites != rewrites or last is None or one.last > last:
-            return _Known(0, 0, 0)
-        return one
+        return one if one is not None and one.rewrites == rewrites and one.last <= last else _Known(0, 0, 0)
 
     def _note(self, found: dict[str, _Known]) -> None:
         with self._lock:

@@ -10,7 +10,7 @@ from backscroll.domain.model import Branch, Line
 from backscroll.infrastructure import mapping
 from backscroll.infrastructure.fts import scope_tokens
 from backscroll.infrastructure.pages import RESET_WITH_KEY, PathReads, Place
-from backscroll.infrastructure.rows import MESSAGES
+from backscroll.infrastructure.rows import LAST_KEY
 from backscroll.infrastructure.transaction import Transaction
 from backscroll.infrastructure.types import from_micros
 
@@ -39,7 +39,6 @@ _HEAD = "b.id, b.reset_pk, b.head_pk, m.message_id, m.depth, m.shown"
 _WITH_HEAD = "LEFT JOIN backscroll_messages AS m ON m.id = b.head_pk"
 _BRANCH = f"""SELECT {_HEAD} FROM backscroll_branches AS b {_WITH_HEAD}
     WHERE b.transcript_pk = ? AND b.branch_id = ?"""
-LAST_KEY = f"SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES.name}'"
 _GROWING = f"t.session_id, t.id, s.incognito, s.id, s.agent_pk, ({LAST_KEY}), b.branch_id, b.created_at, {_HEAD}"
 _LINES = f"""backscroll_sessions AS s JOIN backscroll_transcripts AS t ON t.session_pk = s.id
     JOIN backscroll_branches AS b ON b.transcript_pk = t.id AND b.active = 1 {_WITH_HEAD}"""

@@ -156,6 +156,9 @@ AGENTS, SESSIONS, TRANSCRIPTS, MESSAGES, BRANCHES = (
 )
 """The tables themselves, for reading columns instead of rows, and for statements that bring the index along."""
 
+LAST_KEY = f"SELECT seq FROM sqlite_sequence WHERE name = '{MESSAGES.name}'"
+"""The greatest key that a message ever had."""
+
 
 class ResetRow(Row):
     """A boundary behind `after_pk` (NULL: before the first message), which has that `depth` and `shown`."""

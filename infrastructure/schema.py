@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from backscroll.infrastructure import fts, times
 from backscroll.infrastructure.bodies import body_of
+from backscroll.infrastructure.frequencies import COUNTED, IS_OLD
 from backscroll.infrastructure.rows import Row
 
 _VIEW = f"""CREATE VIEW {fts.VIEW} AS
@@ -24,7 +25,6 @@ _REMOVED = f"""INSERT INTO {fts.INDEX}({fts.INDEX}, rowid, body, scope)
     SELECT 'delete', OLD.id, {body_of("OLD")}, 's' || s.id || ' a' || s.agent_pk
     FROM backscroll_transcripts AS t JOIN backscroll_sessions AS s ON s.id = t.session_pk
     WHERE t.id = OLD.transcript_pk;"""
-_COUNTED = "UPDATE backscroll_index_state SET rewrites = rewrites + 1;"
 _TRIGGERS = {
     "backscroll_message_added": f"""AFTER INSERT ON backscroll_messages WHEN NEW.indexed IS NULL BEGIN
         {_PENDING} END""",
@@ -36,11 +36,11 @@ _TRIGGERS = {
         {_REMOVED} UPDATE backscroll_messages SET indexed = NULL WHERE id = OLD.id; END""",
     "backscroll_message_removed": f"""AFTER DELETE ON backscroll_messages WHEN OLD.indexed = 1 BEGIN
         {_REMOVED} END""",
-    "backscroll_message_unfiled": f"""AFTER DELETE ON backscroll_messages WHEN OLD.indexed = 1 BEGIN
-        {_COUNTED} END""",
+    "backscroll_message_unfiled": f"""AFTER DELETE ON backscroll_messages WHEN OLD.indexed = 1 AND {IS_OLD} BEGIN
+        {COUNTED} END""",
     "backscroll_message_refiled": f"""AFTER UPDATE OF text, search_text, indexed ON backscroll_messages
-        WHEN OLD.indexed = 1 OR NEW.indexed = 1 BEGIN
-        {_COUNTED} END""",
+        WHEN (OLD.indexed = 1 OR NEW.indexed = 1) AND {IS_OLD} BEGIN
+        {COUNTED} END""",
     "backscroll_transcript_removed": """BEFORE DELETE ON backscroll_transcripts BEGIN
         DELETE FROM backscroll_pending WHERE transcript_pk = OLD.id;
         DELETE FROM backscroll_branches WHERE transcript_pk = OLD.id;

@@ -8,12 +8,13 @@ import sqlalchemy as sa
 from backscroll.domain.model import SPOKEN, Branch, Message, Reset, Role
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import mapping
-from backscroll.infrastructure.heads import BRANCH_ON_PATH, LAST_KEY, HeadReads, Tip
+from backscroll.infrastructure.heads import BRANCH_ON_PATH, HeadReads, Tip
 from backscroll.infrastructure.hooks import OWN_STATEMENT, NewMessageRow, insert_messages
 from backscroll.infrastructure.packing import packed
 from backscroll.infrastructure.pages import ON_PATH, RESET_ON_PATH
 from backscroll.infrastructure.pending import mark_pending
 from backscroll.infrastructure.rows import (
+    LAST_KEY,
     BranchRow,
     MessageRow,
     ResetRow,

@@ -1,6 +1,6 @@
 """Letters that FTS5 does not fold are spelled out by the view, so that texts with some of them are stored once.
 
-Also: changes of index rows are counted, so that how many rows there are of a word can be remembered; and the index is
+Also: changes of old index rows are counted, so that how many of them hold a word can be remembered; and the index is
 merged more often again, since a scope is looked up in each of its pieces. What is stored already stays as it is.
 
 Revision: 0006_backscroll, after: 0005_backscroll
@@ -42,11 +42,12 @@ READING = {
         {REMOVED} END""",
 }
 COUNTED = "UPDATE backscroll_index_state SET rewrites = rewrites + 1;"
+OLD = "OLD.id <= (SELECT seq FROM sqlite_sequence WHERE name = 'backscroll_messages') - 16384"
 COUNTING = {
     "backscroll_message_refiled": f"""AFTER UPDATE OF text, search_text, indexed ON backscroll_messages
-        WHEN OLD.indexed = 1 OR NEW.indexed = 1 BEGIN
+        WHEN (OLD.indexed = 1 OR NEW.indexed = 1) AND {OLD} BEGIN
         {COUNTED} END""",
-    "backscroll_message_unfiled": f"""AFTER DELETE ON backscroll_messages WHEN OLD.indexed = 1 BEGIN
+    "backscroll_message_unfiled": f"""AFTER DELETE ON backscroll_messages WHEN OLD.indexed = 1 AND {OLD} BEGIN
         {COUNTED} END""",
 }
 PENDING = """INSERT INTO backscroll_pending (transcript_pk)
