@@ -130,7 +130,6 @@ class Candidates:
         self._newest = request.order is Order.NEWEST
         self._bound = bound
         self._whole = whole
-        self._counts: list[int] | None = None
         self._found: list[Candidate] = []
         self.met = 0
         """How many messages match, counted up to one more than are ranked."""
@@ -208,9 +207,8 @@ class Candidates:
         wanted = self._request.scope.admits_every_agent and not self._newest and self._matched.told_by_index
         if not (wanted and words) or len(query.phrases) + self._matched.narrowing > _FEW_PHRASES:
             return False
-        if (len(query.phrases) == 1 and not self._matched.narrowing) or fts.totals(self._statements)[0] <= _SMALL:
-            return True
-        return not self._matched.narrowing and max(self._in_whole_index()) <= _SMALL
+        alone = len(query.phrases) == 1 and not self._matched.narrowing
+        return alone or fts.totals(self._statements)[0] <= _SMALL
 
     def statistics(self) -> tuple[list[float], float]:
         """The weight of each phrase, and the average length of a message.
@@ -221,16 +219,10 @@ class Candidates:
         all_seen = self.met <= self._bound and self._request.scope.admits_every_agent
         if all_seen and not self._newest and len(self._request.query.phrases) <= _FEW_PHRASES:
             total, average = fts.totals(self._statements)
-            counts = self._in_whole_index() if self._several() else [len(self._found)]
+            expressions = [self._matched.anywhere(one) for one in self._several()]
+            counts = self._whole.counts(self._statements, expressions) if expressions else [len(self._found)]
             return [weight(total, count) for count in counts], average
         return weights(self.frequencies(), self._bound), average_length(self._found)
-
-    def _in_whole_index(self) -> list[int]:
-        """In how many messages of the whole index each of several phrases occurs."""
-        if self._counts is None:
-            expressions = [self._matched.anywhere(one) for one in self._several()]
-            self._counts = self._whole.counts(self._statements, expressions)
-        return self._counts
 
     def frequencies(self) -> list[int]:
         """In how many visible messages each phrase occurs, counted up to the rank bound."""

@@ -12,6 +12,7 @@ Source: https://sqlite.org/fts5.html, "External Content Tables" and "Special INS
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import cycle
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -33,7 +34,7 @@ CREATE = f"""CREATE VIRTUAL TABLE {INDEX} USING fts5(
 CONFIGURE = (
     f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('rank', 'bm25(1.0, 0.0)')",
     f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('automerge', 0)",
-    f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('usermerge', 4)",
+    f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('usermerge', 5)",
 )
 _INSERT = f"INSERT INTO {INDEX}(rowid, body, scope) VALUES (?, ?, ?)"
 _DELETE = f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) VALUES ('delete', ?, ?, ?)"
@@ -45,11 +46,12 @@ CREATE_TERMS = f"CREATE VIRTUAL TABLE {TERMS} USING fts5vocab({INDEX}, instance)
 _SPARE = INDEX + "_spare"
 _MERGE_PAGES = 200
 """Pages that one step of a merge writes: some milliseconds of the write lock."""
-_MERGE_EVERY = 4
-_MERGE_A_BIT = 16
 # FTS5 merges by itself in bursts of hundreds of pages, a stall for whoever writes just then. So that is off
-# (automerge), and every few rows merge a few pages. Four pieces at a time (usermerge): of eight, each page is written
-# less often, but each token of a scope is looked up in twice as many pieces.
+# (automerge), and in each process every fourth addition merges some pages, several for each page's worth of rows. Five
+# pieces at a time (usermerge): of eight, each page is written less often, but each token of a scope is looked up in
+# more pieces.
+_TURNS = cycle((True, False, False, False))
+_MERGED_A_ROW, _MERGED_A_ROW_OF_MANY = 16, 2
 _MERGE = f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('merge', ?)"
 
 IndexRow = tuple[int, str, str]
@@ -67,9 +69,9 @@ def insert(statements: Statements, rows: Sequence[IndexRow]) -> None:
     """Adds rows to the index."""
     if rows:
         statements.run_many(_INSERT, rows)
-        if len(rows) >= _MERGE_EVERY or rows[0][0] % _MERGE_EVERY == 0:
-            pages = _MERGE_A_BIT * max(len(rows) // _MERGE_EVERY, 1)
-            statements.run(_MERGE, (min(pages, _MERGE_PAGES),))
+        if next(_TURNS):
+            pages = max(min(_MERGED_A_ROW * len(rows), _MERGE_PAGES), _MERGED_A_ROW_OF_MANY * len(rows))
+            statements.run(_MERGE, (pages,))
 
 
 def delete(statements: Statements, rows: Sequence[IndexRow]) -> None:

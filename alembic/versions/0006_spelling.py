@@ -65,7 +65,7 @@ def upgrade() -> None:
     for name, trigger in COUNTING.items():
         op.execute(f"CREATE TRIGGER {name} {trigger}")
     read_as(spelled)
-    op.execute(MERGE_AT.format(4))
+    op.execute(MERGE_AT.format(5))
 
 
 def downgrade() -> None:

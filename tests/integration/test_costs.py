@@ -160,7 +160,7 @@ def test_a_write_takes_a_few_statements_and_no_more_steps_in_a_long_transcript(
     numbers = iter(range(1_000))
     counts = {}
     for key in (SHORT, LONG):
-        # Every fourth message merges a little of the index: the cheapest of eight is the write alone.
+        # Every fourth addition merges a little of the index: the cheapest of eight is the write alone.
         counts[key] = min(meter.count(lambda key=key: write(scroll, key, next(numbers))) for _ in range(8))
         assert len(meter.statements) <= most, meter.statements
     assert counts[LONG] <= 1.5 * counts[SHORT]
