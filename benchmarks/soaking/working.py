@@ -47,7 +47,9 @@ def work(path: Path, name: str, seed: str) -> None:
         nonlocal counter
         counter += 1
         message_id = f"{name}x{seed.replace('.', 'x')}x{counter}"
-        return message_id, f"{message_id} granite 备份 " + " ".join(chance.choices(_FILLING, k=chance.randrange(20)))
+        return message_id, f"{message_id} granite {chance.choice(_FOLDED)} " + " ".join(
+            chance.choices(_FILLING, k=chance.randrange(20))
+        )
 
     def append(scroll: Backscroll, key: str) -> None:
         message_id, text = said()
@@ -62,7 +64,11 @@ def work(path: Path, name: str, seed: str) -> None:
     def edit(scroll: Backscroll, key: str) -> None:
         page = scroll.history(key, requester=OPERATOR, limit=5)
         for message in page.messages[:1]:
-            scroll.edit(key, message.message_id, f"{message.message_id} edited{chance.randrange(1_000)} 备份")
+            scroll.edit(
+                key,
+                message.message_id,
+                f"{message.message_id} edited{chance.randrange(1_000)} {chance.choice(_FOLDED)}",
+            )
 
     def rewind(scroll: Backscroll, key: str) -> None:
         page = scroll.history(key, requester=OPERATOR, limit=chance.choice((3, 60)))
@@ -85,7 +91,7 @@ def work(path: Path, name: str, seed: str) -> None:
             scroll.ensure_session(key)
 
     def search(scroll: Backscroll, _: str) -> None:
-        scroll.search(chance.choice(("granite", "备份", "edited7 granite")), requester=OPERATOR, match="any")
+        scroll.search(chance.choice(("granite", "备份", "lodz", "edited7 granite")), requester=OPERATOR, match="any")
 
     def read(scroll: Backscroll, key: str) -> None:
         scroll.history(key, requester=OPERATOR, limit=chance.randrange(1, 100))
@@ -117,7 +123,9 @@ def work(path: Path, name: str, seed: str) -> None:
         journal.note(done=done, refused=refused)
 
 
-_FILLING = ("ferry", "naxos", "lease", "blue", "house", "ends", "in", "may", "数据库", "会议", "ประชุม")
+_FOLDED = ("备份", "Łódź")
+"""Words for which the index holds a copy of the text, and the text spelled out."""
+_FILLING = ("ferry", "naxos", "lease", "blue", "house", "ends", "in", "may", "Straße", "smørrebrød")
 
 
 def _insist(call: Callable[[], object]) -> None:
