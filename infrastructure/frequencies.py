@@ -22,6 +22,7 @@ _COUNT = f"""SELECT ({_MATCHES} AND rowid > json_extract(asked.value, '$[1]') AN
     ({_MATCHES} AND rowid > :last) FROM json_each(:asked) AS asked"""
 COUNTED = f"UPDATE {IndexStateRow.__tablename__} SET rewrites = rewrites + 1;"
 IS_OLD = f"OLD.id <= ({LAST_KEY}) - {_OLD}"
+"""What the triggers do, and of which rows."""
 _WORTH_IT = 2_000
 """Rows that are quicker counted than remembered."""
 
@@ -37,7 +38,7 @@ class _Known(NamedTuple):
 class Frequencies:
     """The counts of one store's index, the last `remember` of them.
 
-    For transactions of its own alone: what a host's may still undo must not be remembered.
+    For readers' own transactions alone: what a writer's or a host's may still undo must not be remembered.
     """
 
     def __init__(self, remember: int = 256) -> None:

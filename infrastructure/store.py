@@ -78,7 +78,7 @@ class EngineStore(OneForAll):
             self._begun(writing=True) as connection,
             transaction(connection, connection.commit) as one,
         ):
-            yield SqlUnitOfWork(one, self._options, self._frequencies)
+            yield SqlUnitOfWork(one, self._options, Frequencies(remember=0))
 
     def pause(self, seconds: float) -> None:
         """Waits, between two units of work."""
