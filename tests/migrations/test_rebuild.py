@@ -86,17 +86,19 @@ def run(tmp_path: Path) -> Callable[..., None]:
         config.set_main_option("script_location", str(migrate.SCRIPTS))
         config.set_main_option("path_separator", "newline")
         config.set_main_option("version_locations", f"{migrate.version_location()}\n{tmp_path / 'next'}")
-        with engine.connect() as connection:
-            connection.exec_driver_sql(f"PRAGMA foreign_keys = {foreign_keys}")
-            pragmas = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS]
-            if begin:
-                connection.exec_driver_sql("BEGIN")
-            config.attributes["connection"] = connection
-            to(config, target)
-            assert [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS] == pragmas
-            assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
-            connection.commit()
-        engine.dispose()
+        try:
+            with engine.connect() as connection:
+                connection.exec_driver_sql(f"PRAGMA foreign_keys = {foreign_keys}")
+                pragmas = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS]
+                if begin:
+                    connection.exec_driver_sql("BEGIN")
+                config.attributes["connection"] = connection
+                to(config, target)
+                assert [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS] == pragmas
+                assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
+                connection.commit()
+        finally:
+            engine.dispose()
 
     return run_it
 
