@@ -182,7 +182,7 @@ def _take_lock(connection: sa.Connection) -> None:
             # Through SQLAlchemy, which makes an error of its own of what is wrong.
             connection.exec_driver_sql("BEGIN IMMEDIATE")
     finally:
-        _told(connection, f"PRAGMA busy_timeout = {patience}")
+        _set_back(connection, f"PRAGMA busy_timeout = {patience}")
         if (waited := time.monotonic() - start) > _LONG:
             _log.warning("waited %.1f s for the write lock", waited)
 
@@ -206,7 +206,14 @@ def small_cache(connection: sa.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        _told(connection, f"PRAGMA cache_size = {kib}")
+        _set_back(connection, f"PRAGMA cache_size = {kib}")
+
+
+def _set_back(connection: sa.Connection, pragma: str) -> None:
+    """Gives a connection its own setting again."""
+    # SQLAlchemy drops a connection when a statement on it is interrupted; to ask for it then raises another error.
+    if not connection.invalidated:
+        _told(connection, pragma)
 
 
 def _is_locked(connection: sa.Connection) -> bool:
