@@ -30,11 +30,11 @@ _MARKS = "_-"
 _RUN = re.compile(r"[_-][A-Za-z0-9_+/=%.~$-]{16,}+")
 _SIGN = re.compile(r"[0-9]|[A-Za-z]{16}")
 # Every form but that of a URL is made of ASCII signs without a space between them.
-_WORDS = bytes(ord("x") if code < 0x80 and not chr(code).isspace() else ord(" ") for code in range(0x100))
-_ANY_WORD = b"x" * LEAST
-_SHORT = [rule for rule in RULES if rule.least < LEAST]
-_LONG = [rule for rule in RULES if rule not in _SHORT]
-_UNMARKED = [rule for rule in _LONG if rule.lead or not any(mark in rule.gate for mark in _MARKS)]
+_SIGNS = bytes(ord("x") if code < 0x80 and not chr(code).isspace() else ord(" ") for code in range(0x100))
+_LONG_RUN = b"x" * LEAST
+_SHORT = [(rule.gate, rule) for rule in RULES if rule.least < LEAST]
+_LONG = [(rule.gate, rule) for rule in RULES if rule.least >= LEAST]
+_UNMARKED = [(gate, rule) for gate, rule in _LONG if rule.lead or not any(mark in gate for mark in _MARKS)]
 
 
 class NoRedactor:
@@ -83,7 +83,7 @@ class PatternRedactor:
             group = "secret" if "secret" in pattern.groupindex else 0
             # A group that took no part in the match names no place: then the whole match is the secret.
             found += (match.span(group if match[group] is not None else 0) for match in pattern.finditer(text))
-        return tuple(merged(found))
+        return tuple(merged(found)) if found else ()
 
 
 def _compiled(pattern: object) -> re.Pattern[str]:
@@ -97,14 +97,13 @@ def _compiled(pattern: object) -> re.Pattern[str]:
 
 def _forms(text: str) -> list[Span]:
     found: list[Span] = []
-    rules = [rule for rule in _SHORT if rule.gate in text] if ":" in text else []
+    rules = [rule for gate, rule in _SHORT if gate in text] if ":" in text else []
     # Most words are shorter than any secret, and most texts hold no others.
-    if _ANY_WORD in text.encode("utf-8", "surrogatepass").translate(_WORDS):
-        words = [word for word in text.split() if len(word) >= LEAST]
+    if words := _long_words(text):
         longest = max(map(len, words))
         long = " " + " ".join(words)
         marked = any(_SIGN.search(long, run.start(), run.end()) for run in _RUN.finditer(long))
-        rules += [rule for rule in (_LONG if marked else _UNMARKED) if rule.gate in long and rule.least <= longest]
+        rules += [rule for gate, rule in (_LONG if marked else _UNMARKED) if gate in long and rule.least <= longest]
     for rule in rules:
         for match in rule.pattern.finditer(text):
             start, end = match.span(match.lastindex or 0)
@@ -112,6 +111,18 @@ def _forms(text: str) -> list[Span]:
             if not is_reference(text[start : min(end, start + LOOK)]):
                 found.append((start, end))
     return found
+
+
+def _long_words(text: str) -> list[str]:
+    """The runs of ASCII signs that are long enough to be a secret."""
+    data = text.encode("utf-8", "surrogatepass") + b" "
+    signs = data.translate(_SIGNS)
+    words = []
+    end = 0
+    while (start := signs.find(_LONG_RUN, end)) >= 0:
+        end = signs.index(b" ", start)
+        words.append(data[start:end].decode("ascii"))
+    return words
 
 
 def _private_keys(text: str) -> Iterator[Span]:

@@ -116,9 +116,9 @@ def named_secrets(text: str) -> list[Span]:
         # A letter that becomes two would shift every place behind it.
         lowered = "".join(low if len(low := char.lower()) == 1 else char for char in text)
     there = [gate for gate in (_FIRST_GATES if lowered.isascii() else _WIDE_FIRST_GATES) if gate in lowered]
-    found: list[Span] = []
     if not there:
-        return found
+        return []
+    found: list[Span] = []
     if names := [gate for gate in _GATES if gate in there]:
         found += _assigned(text, lowered, _heads(lowered, names))
     if not _FOREIGN_GATES.isdisjoint(there) or "passe" in lowered:
