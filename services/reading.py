@@ -10,7 +10,7 @@ from backscroll.domain.model import PathMessage
 from backscroll.domain.paths import Position, Stretch
 from backscroll.domain.ports import Redactor, UnitOfWork
 from backscroll.domain.results import HistoryPage, SessionSummary
-from backscroll.domain.sizes import messages_at_most
+from backscroll.domain.sizes import messages_fit
 from backscroll.domain.stores import Stores
 from backscroll.domain.text import checked_message_id, checked_name
 from backscroll.domain.visibility import Requester, Scope
@@ -97,7 +97,7 @@ class Reading:
         shown = [presenter.show(message) for message in cut.messages]
         empty = HistoryPage(session_key=session_key, session_id=session_id)
         keep = min(cut.anchor, len(shown) - 1)
-        kept, dropped = fitting(empty, shown, self._limits.history_bytes, keep, shorter_message, messages_at_most)
+        kept, dropped = fitting(empty, shown, self._limits.history_bytes, keep, shorter_message, messages_fit)
         has_more = cut.has_older or dropped > 0
         return HistoryPage(
             session_key=session_key,

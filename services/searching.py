@@ -16,7 +16,7 @@ from backscroll.domain.ports import Match as FoundMessage
 from backscroll.domain.ports import Redactor, SearchRequest, UnitOfWork
 from backscroll.domain.query import Match, Order, Query
 from backscroll.domain.results import Hit, SearchPage
-from backscroll.domain.sizes import hits_at_most
+from backscroll.domain.sizes import hits_fit
 from backscroll.domain.stores import Asking, Stores
 from backscroll.domain.text import checked_name
 from backscroll.domain.visibility import Requester, Scope
@@ -91,7 +91,7 @@ class Searching:
             self._on_pending()
         hits = [self._hit(one, asked) for one in best]
         page = SearchPage(indexing=found.indexing, truncated=len(found.matches) > limit)
-        kept, _ = fitting(page, hits, self._limits.search_bytes, 0, _shorter_hit, hits_at_most)
+        kept, _ = fitting(page, hits, self._limits.search_bytes, 0, _shorter_hit, hits_fit)
         cut = kept != hits
         return replace(page, hits=tuple(kept), truncated=page.truncated or cut)
 

@@ -95,14 +95,14 @@ def fitting(
     most_bytes: int,
     keep: int,
     shorten: Callable[[Shown], Shown],
-    at_most: Callable[[Sequence[Shown]], int],
+    fit: Callable[[Sequence[Shown], int], bool],
 ) -> tuple[list[Shown], int]:
     """As many of the `items` around the one at `keep` as fit into `most_bytes` of JSON, with the `page` around them.
 
-    Returns them and how many were dropped before the first one left. The one to keep is shortened if need be. If they
-    fit by `at_most`, which says how large they are at most, their sizes are not looked at.
+    Returns them and how many were dropped before the first one left. The one to keep is shortened if need be. Where
+    `fit` says that they surely fit into so many bytes, their sizes are not looked at.
     """
-    if _FRAME_AT_MOST + at_most(items) <= most_bytes:
+    if fit(items, most_bytes - _FRAME_AT_MOST):
         return list(items), 0
     separator = 2
     sizes = [json_size(item) + separator for item in items]

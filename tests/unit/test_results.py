@@ -24,7 +24,7 @@ from backscroll.domain.results import (
     SessionSummary,
     to_json,
 )
-from backscroll.domain.sizes import hits_at_most, json_size, messages_at_most
+from backscroll.domain.sizes import hits_fit, json_size, messages_fit
 from backscroll.domain.text import storable
 from tests.factories import EPOCH, SessionFactory
 from tests.unit.hostile import any_strings
@@ -119,27 +119,31 @@ def test_the_size_of_a_result_is_that_of_its_json(result: object) -> None:
     assert json_size(result) == len(json.dumps(to_json(result), ensure_ascii=False).encode("utf-8"))
 
 
-@given(st.lists(HITS, max_size=4))
-def test_hits_are_no_larger_than_they_are_at_most(hits: list[Hit]) -> None:
-    assert sum(json_size(hit) + 2 for hit in hits) <= hits_at_most(hits)
+@given(st.lists(HITS, min_size=1, max_size=4), st.integers(0, 400))
+def test_hits_that_are_said_to_fit_do(hits: list[Hit], less: int) -> None:
+    size = sum(json_size(hit) + 2 for hit in hits)
+    assert hits_fit(hits, 1_000_000)
+    assert not hits_fit(hits, size - 1 - less)
 
 
-@given(st.lists(st.tuples(MESSAGES, TEXT, st.booleans()), max_size=4))
-def test_messages_are_no_larger_than_they_are_at_most(drawn: list[tuple[HistoryMessage, str, bool]]) -> None:
+@given(st.lists(st.tuples(MESSAGES, TEXT, st.booleans()), min_size=1, max_size=4), st.integers(0, 400))
+def test_messages_that_are_said_to_fit_do(drawn: list[tuple[HistoryMessage, str, bool]], less: int) -> None:
     messages = [
         replace(message, text=text, parts=(TextPart(text),)) if alone else message for message, text, alone in drawn
     ]
-    assert sum(json_size(message) + 2 for message in messages) <= messages_at_most(messages)
+    size = sum(json_size(message) + 2 for message in messages)
+    assert messages_fit(messages, 1_000_000)
+    assert not messages_fit(messages, size - 1 - less)
 
 
-def test_what_ordinary_text_takes_at_most_is_near_what_it_takes() -> None:
+def test_ordinary_text_is_said_to_fit_into_not_much_more_than_it_takes() -> None:
     text = 'She said: "Take the ferry at seven, not at nine."\nNoted – Überfahrt nach Ναξος, 渡轮.' * 4
     part = TextPart(text)
     messages = [
         HistoryMessage(message_id=f"m{n}", role=Role.USER, text=text, parts=(part,), timestamp=EPOCH) for n in range(9)
     ]
     size = sum(json_size(message) + 2 for message in messages)
-    assert messages_at_most(messages) < 1.5 * size
+    assert messages_fit(messages, int(1.5 * size))
 
 
 @given(RESULTS)
