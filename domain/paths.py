@@ -5,14 +5,12 @@ answer with range scans and a test can check it against a plain list.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from backscroll.domain.model import SPOKEN, Role
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """The active-path messages with `first` <= depth <= `last`.
 
     Up to the depth `kept_until` only the `kept` user and assistant messages belong to it that a reset kept.
@@ -50,8 +48,7 @@ class Anchor(NamedTuple):
     role: Role
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class Position(NamedTuple):
     """Where in a transcript a page is read.
 
     Attributes:

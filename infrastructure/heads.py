@@ -97,7 +97,7 @@ class HeadReads(PathReads):
         self._last_key = last_key or 0
         self._places[session_id] = Place(transcript_pk, None if incognito else scope_tokens(session_pk, agent_pk))
         self._heads[session_id, branch_id] = head = _head(end)
-        self._shown[session_id, head.tip.depth] = head.tip.shown
+        self._shown[session_id][head.tip.depth] = head.tip.shown
         return Branch(
             branch_id=branch_id,
             session_id=session_id,

@@ -1,5 +1,6 @@
 """Reading along the active path: every read is a range scan over depths."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -134,8 +135,8 @@ class PathReads:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._places: dict[str, Place] = {}
-        # Of messages on the active path, by session id and depth, met already in this unit of work.
-        self._shown: dict[tuple[str, int], int] = {}
+        # By session id: of messages on the active path that were met in this unit of work, the counter at each depth.
+        self._shown: defaultdict[str, dict[int | None, int]] = defaultdict(dict)
 
     def find(self, session_id: str, message_id: str) -> Message | None:
         """One message, on the active path or off it."""
@@ -165,30 +166,23 @@ class PathReads:
             return None
         session, agent, incognito, pk, session_id, head_depth, head_shown, depth, first_kept, kept, shown, *around = row
         self._places[session_id] = Place(pk, None if incognito else scope_tokens(session, agent))
-        self._note(session_id, head_depth, head_shown)
-        self._note(session_id, depth, shown)
-        latest = None if depth is None else _Boundary(depth, first_kept, kept)
+        # What is not there has no depth, for which nobody asks.
+        self._shown[session_id] |= {head_depth: head_shown, depth: shown}
         anchor = previous = closing = None
         if around:
             at, at_shown, role, before, before_shown, behind, behind_shown = around
-            self._note(session_id, at, at_shown)
-            self._note(session_id, before, before_shown)
-            self._note(session_id, behind, behind_shown)
+            self._shown[session_id] |= {at: at_shown, before: before_shown, behind: behind_shown}
             anchor = None if at is None else Anchor(at, Role(role))
             previous = None if before is None else _Boundary(before)
             closing = None if behind is None else _Boundary(behind)
         return Position(
             session_id=session_id,
             head_depth=head_depth or 0,
-            latest=latest,
+            latest=None if depth is None else _Boundary(depth, first_kept, kept),
             anchor=anchor,
             previous=previous,
             closing=closing,
         )
-
-    def _note(self, session_id: str, depth: int | None, shown: int | None) -> None:
-        if depth is not None and shown is not None:
-            self._shown[session_id, depth] = shown
 
     def _reset(self, statement: str, params: tuple[int, ...], session_id: str) -> Reset | None:
         row = self._transaction.statements.first(statement, params)
@@ -219,9 +213,8 @@ class PathReads:
         depth = anchor.depth
         if depth > stretch.kept_until:
             # Counted before, so that no message is read in vain.
-            up_to = Stretch(stretch.first, depth, stretch.kept_until, stretch.kept)
-            there = self.count(session_id, up_to, tools=tools)
-            behind = self.count(session_id, Stretch(depth + 1, stretch.last), tools=tools)
+            there = self.count(session_id, stretch._replace(last=depth), tools=tools)
+            behind = self._between(session_id, depth, stretch.last, tools=tools)
             most_older, most_newer = window(limit, there - (tools or anchor.role is not Role.TOOL), behind)
         else:
             most_older = most_newer = limit
@@ -247,21 +240,25 @@ class PathReads:
 
     def count(self, session_id: str, stretch: Stretch, *, tools: bool) -> int:
         """How many messages the stretch holds: a difference of counters, whatever its length."""
-        low, high = max(stretch.kept_until, stretch.first - 1), stretch.last
+        before = max(stretch.kept_until, stretch.first - 1)
+        return stretch.kept + self._between(session_id, before, stretch.last, tools=tools)
+
+    def _between(self, session_id: str, before: int, last: int, *, tools: bool) -> int:
+        """How many messages there are at the depths behind `before` up to `last`."""
         if not tools:
-            low, high = self._shown_at(session_id, low), self._shown_at(session_id, high)
-        return stretch.kept + max(high - low, 0)
+            before, last = self._shown_at(session_id, before), self._shown_at(session_id, last)
+        return max(last - before, 0)
 
     def _shown_at(self, session_id: str, depth: int) -> int:
         if depth <= 0:
             return 0
-        place = self._place(session_id)
-        if (session_id, depth) not in self._shown:
-            found = self._transaction.statements.first(_SHOWN, (place.pk, depth))
+        met = self._shown[session_id]
+        if depth not in met:
+            found = self._transaction.statements.first(_SHOWN, (self._place(session_id).pk, depth))
             if found is None:
                 raise StoreUnavailable("the active path of a transcript has a gap: repair() closes it")
-            self._shown[session_id, depth] = found[0]
-        return self._shown[session_id, depth]
+            met[depth] = found[0]
+        return met[depth]
 
     def _range(
         self,
