@@ -11,7 +11,7 @@ The work asks its connection's dialect whether it is on a loop; none of this con
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
@@ -114,12 +114,16 @@ def uninterrupted() -> AbstractContextManager[None]:
     return _interruptible(False)
 
 
-@contextmanager
-def _interruptible(allowed: bool) -> Iterator[None]:
+def _interruptible(allowed: bool) -> AbstractContextManager[None]:
     call = _call_here()
-    if call is None:
-        yield
-        return
+    return _NOT_ON_A_LOOP if call is None else _letting(call, allowed)
+
+
+_NOT_ON_A_LOOP = nullcontext()
+
+
+@contextmanager
+def _letting(call: _Call, allowed: bool) -> Iterator[None]:
     before, call.interruptible = call.interruptible, allowed
     try:
         yield

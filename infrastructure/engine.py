@@ -9,14 +9,14 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
-from backscroll.domain.errors import BackscrollError, StoreUnavailable
+from backscroll.domain.errors import StoreUnavailable
 from backscroll.infrastructure import bridge
 
 if TYPE_CHECKING:
@@ -148,21 +148,56 @@ def begun(engine: sa.Engine, *, writing: bool) -> Iterator[sa.Connection]:
             connection.close()
 
 
+@contextmanager
+def pooled(engine: sa.Engine, *, writing: bool) -> Iterator[sa.PoolProxiedConnection]:
+    """The same of the driver's own connection, as the pool gives it; only for drivers that tell.
+
+    To make SQLAlchemy's connection around it, and to begin and close that, takes as long as a small read.
+    """
+    with translated():
+        with bridge.interruptible():
+            connection = engine.raw_connection()
+        try:
+            bridge.checkpoint()
+            _begin(connection, engine.dialect, writing=writing)
+            yield connection
+        finally:
+            try:
+                # The pool does so too, unless somebody told it not to.
+                if connection.is_valid:
+                    connection.rollback()
+            finally:
+                connection.close()
+
+
+def tells(dialect: sa.Dialect) -> bool:
+    """Whether the driver passes on SQLite's error codes and says whether a transaction is open."""
+    return dialect.driver in _TELLING
+
+
 def _say_begin(connection: sa.Connection, *, writing: bool) -> None:
+    if tells(connection.dialect):
+        _begin(connection.connection, connection.dialect, writing=writing)
+    else:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _begin(connection: sa.PoolProxiedConnection, dialect: sa.Dialect, *, writing: bool) -> None:
+    if getattr(connection.driver_connection, "autocommit", None) is True:
+        # The driver's commit and rollback do nothing then.
+        raise StoreUnavailable("the engine's connections have autocommit=True, which ends no transaction: leave it out")
     begun_already = _in_transaction(connection)
     if begun_already and writing:
         # By the host's own listener, or by a driver that keeps a transaction open always (autocommit=False): nothing
         # has been read in it, and the write lock has to come before anything is.
-        connection.exec_driver_sql("ROLLBACK")
-    if writing and connection.dialect.driver in _TELLING:
-        _take_lock(connection)
-    elif writing:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        _told(connection, "ROLLBACK")
+    if writing:
+        _take_lock(connection, dialect)
     elif not begun_already:
         _told(connection, "BEGIN")
 
 
-def _take_lock(connection: sa.Connection) -> None:
+def _take_lock(connection: sa.PoolProxiedConnection, dialect: sa.Dialect) -> None:
     """Says BEGIN IMMEDIATE, and waits for the lock no longer than the connection's busy timeout.
 
     SQLite's own handler looks ever more rarely, in the end every 100 ms: beside somebody who takes one short
@@ -177,19 +212,18 @@ def _take_lock(connection: sa.Connection) -> None:
     end = start + patience / 1000
     try:
         while time.monotonic() < end and _is_locked(connection):
-            bridge.pause(connection.dialect, _LOOK_AGAIN)
+            bridge.pause(dialect, _LOOK_AGAIN)
         if not _in_transaction(connection):
-            # Through SQLAlchemy, which makes an error of its own of what is wrong.
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            _told(connection, "BEGIN IMMEDIATE")
     finally:
         _set_back(connection, f"PRAGMA busy_timeout = {patience}")
         if (waited := time.monotonic() - start) > _LONG:
             _log.warning("waited %.1f s for the write lock", waited)
 
 
-def _told(connection: sa.Connection, statement: str) -> Any:
-    """The first row that the driver gives for a statement, past SQLAlchemy, which would see an error as its own."""
-    cursor = connection.connection.cursor()
+def _told(connection: sa.PoolProxiedConnection, statement: str) -> Any:
+    """The first row that the driver gives for a statement."""
+    cursor = connection.cursor()
     try:
         cursor.execute(statement)
         return cursor.fetchone()
@@ -198,7 +232,7 @@ def _told(connection: sa.Connection, statement: str) -> Any:
 
 
 @contextmanager
-def small_cache(connection: sa.Connection) -> Iterator[None]:
+def small_cache(connection: sa.PoolProxiedConnection) -> Iterator[None]:
     """Lets a connection keep fewer pages of the database in memory, where it may keep many."""
     (kib,) = _told(connection, "PRAGMA cache_size")
     # Below zero it is in KiB, else in pages, as somebody else wished.
@@ -209,14 +243,14 @@ def small_cache(connection: sa.Connection) -> Iterator[None]:
         _set_back(connection, f"PRAGMA cache_size = {kib}")
 
 
-def _set_back(connection: sa.Connection, pragma: str) -> None:
+def _set_back(connection: sa.PoolProxiedConnection, pragma: str) -> None:
     """Gives a connection its own setting again."""
-    # SQLAlchemy drops a connection when a statement on it is interrupted; to ask for it then raises another error.
-    if not connection.invalidated:
+    # SQLAlchemy drops one on which a statement of its own was interrupted.
+    if connection.is_valid:
         _told(connection, pragma)
 
 
-def _is_locked(connection: sa.Connection) -> bool:
+def _is_locked(connection: sa.PoolProxiedConnection) -> bool:
     """Tries to say BEGIN IMMEDIATE, and whether the lock is what it failed for."""
     try:
         _told(connection, "BEGIN IMMEDIATE")
@@ -225,9 +259,8 @@ def _is_locked(connection: sa.Connection) -> bool:
     return False
 
 
-def _in_transaction(connection: sa.Connection) -> bool:
-    """Whether the driver's connection is in a transaction; False of a driver that does not tell."""
-    return bool(getattr(connection.connection.driver_connection, "in_transaction", False))
+def _in_transaction(connection: sa.PoolProxiedConnection) -> bool:
+    return bool(getattr(connection.driver_connection, "in_transaction", False))
 
 
 def ensure_begun(connection: sa.Connection, *, writing: bool = False) -> None:
@@ -238,27 +271,42 @@ def ensure_begun(connection: sa.Connection, *, writing: bool = False) -> None:
     if not connection.in_transaction():
         connection.begin()
     # Of another driver nobody knows, and it is left as it is.
-    if connection.dialect.driver in _TELLING and not _in_transaction(connection):
-        _say_begin(connection, writing=writing)
+    if tells(connection.dialect) and not _in_transaction(connection.connection):
+        _begin(connection.connection, connection.dialect, writing=writing)
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+class _Translated:
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and (ours := _in_our_words(error)) is not None:
+            raise ours from error
+
+
+_TRANSLATED = _Translated()
+
+
+def translated() -> AbstractContextManager[None]:
     """Turns SQLAlchemy's errors into ours; the text of statements and parameters stays out of it."""
-    try:
-        yield
-    except BackscrollError:
-        raise
-    except exc.DBAPIError as error:
-        # Also where somebody logs what was the cause.
-        error.hide_parameters = True
-        raise _refused(error.orig) from error
-    except exc.TimeoutError as error:
-        raise StoreUnavailable("no database connection became free in time", locked=True) from error
-    except sqlite3.Error as error:
-        raise _refused(error) from error
-    except exc.SQLAlchemyError as error:
-        raise StoreUnavailable(f"the database layer failed: {type(error).__name__}") from error
+    return _TRANSLATED
+
+
+def _in_our_words(error: BaseException) -> StoreUnavailable | None:
+    match error:
+        case exc.DBAPIError():
+            # Also where somebody logs what was the cause.
+            error.hide_parameters = True
+            return _refused(error.orig)
+        case exc.TimeoutError():
+            return StoreUnavailable("no database connection became free in time", locked=True)
+        case sqlite3.Error():
+            return _refused(error)
+        case exc.SQLAlchemyError():
+            return StoreUnavailable(f"the database layer failed: {type(error).__name__}")
+    return None
 
 
 def _refused(error: BaseException | None) -> StoreUnavailable:

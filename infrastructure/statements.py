@@ -19,30 +19,35 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 
 
 class Statements:
-    """Runs statements on a connection that is in a transaction."""
+    """Runs statements on a connection that is in a transaction: SQLAlchemy's, or the driver's as the pool gives it."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-        self._driver = None if _is_heard(connection) else connection.connection
+    def __init__(self, connection: sa.Connection | sa.PoolProxiedConnection) -> None:
+        self._connection: Any = connection
+        # The driver's, whose own `execute` makes a cursor; None: all goes through SQLAlchemy's.
+        self._driver: Any = None
+        if not isinstance(connection, sa.Connection):
+            self._driver = connection.dbapi_connection
+        elif not _is_heard(connection):
+            self._driver = connection.connection.dbapi_connection
 
     def all(self, statement: str, parameters: Parameters = ()) -> Sequence[Sequence[Any]]:
         """Every row."""
         if self._driver is None:
-            return self._connection.exec_driver_sql(statement, parameters).all()
-        cursor = self._driver.cursor()
-        cursor.execute(statement, parameters)
-        rows = cursor.fetchall()
+            return list(self._connection.exec_driver_sql(statement, parameters).all())
+        cursor = self._driver.execute(statement, parameters)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
         cursor.close()
         return rows
 
     def first(self, statement: str, parameters: Parameters = ()) -> Sequence[Any] | None:
         """The first row; None if there is none."""
+        row: Sequence[Any] | None
         if self._driver is None:
-            return self._connection.exec_driver_sql(statement, parameters).first()
-        cursor = self._driver.cursor()
-        cursor.execute(statement, parameters)
-        row = cursor.fetchone()
-        cursor.close()
+            row = self._connection.exec_driver_sql(statement, parameters).first()
+        else:
+            cursor = self._driver.execute(statement, parameters)
+            row = cursor.fetchone()
+            cursor.close()
         return row
 
     def scalar(self, statement: str, parameters: Parameters = ()) -> Any:
@@ -55,16 +60,13 @@ class Statements:
         if self._driver is None:
             self._connection.exec_driver_sql(statement, parameters)
         else:
-            cursor = self._driver.cursor()
-            cursor.execute(statement, parameters)
-            cursor.close()
+            self._driver.execute(statement, parameters).close()
 
     def added(self, statement: str, parameters: Parameters = ()) -> int:
         """The key of the row that an INSERT stored."""
         if self._driver is None:
             return int(self._connection.exec_driver_sql(statement, parameters).lastrowid)
-        cursor = self._driver.cursor()
-        cursor.execute(statement, parameters)
+        cursor = self._driver.execute(statement, parameters)
         key: int = cursor.lastrowid
         cursor.close()
         return key
@@ -79,11 +81,22 @@ class Statements:
             cursor.close()
 
 
-def _is_heard(connection: sa.Connection) -> bool:
+def is_heard(engine: sa.Engine) -> bool:
+    """Whether somebody listens to what every connection of the engine does."""
     # SQLAlchemy's own marks. One that it no longer has counts as set: then all goes through it.
     return bool(
-        getattr(connection, "_has_events", True)
-        or getattr(connection.engine, "_has_events", True)
-        or getattr(connection.dialect, "_has_events", True)
-        or getattr(connection, "_echo", True)
+        getattr(sa.Connection, "_has_events", True)
+        or getattr(engine, "_has_events", True)
+        or getattr(engine.dialect, "_has_events", True)
+        or getattr(engine, "_should_log_info", _always)()
     )
+
+
+def _is_heard(connection: sa.Connection) -> bool:
+    return bool(getattr(connection, "_has_events", True) or getattr(connection, "_echo", True)) or is_heard(
+        connection.engine
+    )
+
+
+def _always() -> bool:
+    return True

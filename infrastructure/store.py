@@ -11,12 +11,12 @@ from sqlalchemy import exc
 from backscroll.domain.errors import InvalidRequest, StoreUnavailable
 from backscroll.domain.ports import Clock, NewId
 from backscroll.infrastructure import bridge
-from backscroll.infrastructure.engine import begun, ensure_begun, small_cache, translated
+from backscroll.infrastructure.engine import ensure_begun, small_cache, translated
 from backscroll.infrastructure.frequencies import Frequencies
 from backscroll.infrastructure.index import SqlIndex
 from backscroll.infrastructure.sessions import SqlSessions
 from backscroll.infrastructure.single import OneForAll
-from backscroll.infrastructure.transaction import Transaction, transaction
+from backscroll.infrastructure.transaction import Transaction, transaction, within
 from backscroll.infrastructure.tree import SqlMessages
 
 
@@ -35,15 +35,15 @@ class StoreOptions:
 class SqlUnitOfWork:
     """One transaction and the repositories in it."""
 
-    def __init__(self, transaction: Transaction, options: StoreOptions, frequencies: Frequencies) -> None:
-        self._transaction = transaction
-        self.sessions = SqlSessions(transaction)
-        self.messages = SqlMessages(transaction, options.inline_reindex_limit, options.new_id, options.clock)
-        self.index = SqlIndex(transaction, options.rank_bound, frequencies)
+    def __init__(self, one: Transaction, options: StoreOptions, frequencies: Frequencies) -> None:
+        self._transaction = one
+        self.sessions = SqlSessions(one)
+        self.messages = SqlMessages(one, options.inline_reindex_limit, options.new_id, options.clock)
+        self.index = SqlIndex(one, options.rank_bound, frequencies)
 
     def sparing(self) -> AbstractContextManager[None]:
         """Inside, little of the database is kept in memory: for work that reads nothing twice."""
-        return small_cache(self._transaction.connection)
+        return small_cache(self._transaction.connection.connection)
 
     def commit(self) -> None:
         """Makes the changes durable (inside a host's transaction: hands them to it)."""
@@ -67,17 +67,13 @@ class EngineStore(OneForAll):
     @contextmanager
     def reading(self) -> Iterator[SqlUnitOfWork]:
         """A unit of work on one snapshot, which never takes the write lock."""
-        with self._begun(writing=False) as connection, transaction(connection, connection.commit) as one:
+        with self._transaction(writing=False) as one:
             yield SqlUnitOfWork(one, self._options, self._frequencies)
 
     @contextmanager
     def writing(self) -> Iterator[SqlUnitOfWork]:
         """A unit of work that holds the write lock from its beginning."""
-        with (
-            self._turn.taken(self._engine.dialect),
-            self._begun(writing=True) as connection,
-            transaction(connection, connection.commit) as one,
-        ):
+        with self._turn.taken(self._engine.dialect), self._transaction(writing=True) as one:
             yield SqlUnitOfWork(one, self._options, Frequencies(remember=0))
 
     def pause(self, seconds: float) -> None:
@@ -86,10 +82,10 @@ class EngineStore(OneForAll):
 
     def size(self) -> int:
         """The database's size in bytes, with its write-ahead log."""
-        with self._begun(writing=False) as connection:
-            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-            page_size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
-            file = connection.exec_driver_sql("SELECT file FROM pragma_database_list WHERE name = 'main'").scalar()
+        with self._transaction(writing=False) as one:
+            pages = one.statements.scalar("PRAGMA page_count")
+            page_size = one.statements.scalar("PRAGMA page_size")
+            file = one.statements.scalar("SELECT file FROM pragma_database_list WHERE name = 'main'")
         log = Path(file + "-wal") if file else None
         return int(pages * page_size + (log.stat().st_size if log and log.exists() else 0))
 
@@ -106,11 +102,11 @@ class EngineStore(OneForAll):
             finally:
                 pooled.close()
 
-    def _begun(self, *, writing: bool) -> AbstractContextManager[sa.Connection]:
+    def _transaction(self, *, writing: bool) -> AbstractContextManager[Transaction]:
         if self._closed:
             # An engine would simply connect again, and nobody would close that.
             raise StoreUnavailable("this store is closed")
-        return begun(self._engine, writing=writing)
+        return transaction(self._engine, writing=writing)
 
 
 _TIDYING = ("VACUUM", "PRAGMA optimize", "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -139,7 +135,7 @@ class ConnectionStore(OneForAll):
             bridge.checkpoint()
             connection = self._connection()
             ensure_begun(connection)
-            with _savepoint(connection) as savepoint, transaction(connection, savepoint.commit) as one:
+            with _savepoint(connection) as savepoint, within(connection, savepoint.commit) as one:
                 yield SqlUnitOfWork(one, self._options, Frequencies(remember=0))
 
     def pause(self, seconds: float) -> None:

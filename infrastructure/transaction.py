@@ -2,26 +2,35 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 import sqlalchemy as sa
 
 from backscroll.infrastructure import bridge
+from backscroll.infrastructure.engine import begun, pooled, tells
 from backscroll.infrastructure.hooks import IndexedSession
-from backscroll.infrastructure.statements import Statements
+from backscroll.infrastructure.statements import Statements, is_heard
 
 
 class Transaction:
     """What the repositories of a unit of work share; `commit` ends it for good, and whoever began it undoes the rest.
 
-    Most work needs plain rows alone (`statements`), and making an `orm.Session` takes longer than reading some: so it
-    is made when something first asks for it.
+    Most work needs plain rows alone (`statements`). SQLAlchemy's connection and an `orm.Session` on it take longer to
+    make than some rows to read: so they are made when something first asks for them.
     """
 
-    def __init__(self, connection: sa.Connection, commit: Callable[[], None]) -> None:
-        self.connection = connection
-        self.statements = Statements(connection)
+    def __init__(
+        self, statements: Statements, connect: Callable[[], sa.Connection], commit: Callable[[], None]
+    ) -> None:
+        self.statements = statements
+        self._connect = connect
         self._commit = commit
         self._session: IndexedSession | None = None
+
+    @property
+    def connection(self) -> sa.Connection:
+        """SQLAlchemy's connection."""
+        return self._connect()
 
     @property
     def session(self) -> IndexedSession:
@@ -40,17 +49,46 @@ class Transaction:
         bridge.checkpoint()
         self._commit()
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
         """Forgets the mapped rows."""
         if self._session is not None:
             self._session.close()
 
 
+def within(connection: sa.Connection, commit: Callable[[], None]) -> Transaction:
+    """A transaction that was begun on SQLAlchemy's `connection` and that `commit` commits."""
+    return Transaction(Statements(connection), lambda: connection, commit)
+
+
 @contextmanager
-def transaction(connection: sa.Connection, commit: Callable[[], None]) -> Iterator[Transaction]:
-    """A transaction that was begun on `connection` and that `commit` commits."""
-    one = Transaction(connection, commit)
-    try:
-        yield one
-    finally:
-        one.close()
+def transaction(engine: sa.Engine, *, writing: bool) -> Iterator[Transaction]:
+    """A transaction of its own on a connection of the engine's pool, rolled back unless it is committed."""
+    if is_heard(engine) or not tells(engine.dialect):
+        with begun(engine, writing=writing) as connection, within(connection, connection.commit) as one:
+            yield one
+    else:
+        with pooled(engine, writing=writing) as driver:
+            around = _Around(engine, driver)
+            with Transaction(Statements(driver), around.connection, around.commit) as one:
+                yield one
+
+
+class _Around:
+    """SQLAlchemy's connection around the driver's, if somebody asks for it."""
+
+    def __init__(self, engine: sa.Engine, driver: sa.PoolProxiedConnection) -> None:
+        self._engine = engine
+        self._driver = driver
+        self._made: sa.Connection | None = None
+
+    def connection(self) -> sa.Connection:
+        if self._made is None:
+            self._made = sa.Connection(self._engine, self._driver)
+            self._made.begin()
+        return self._made
+
+    def commit(self) -> None:
+        (self._driver if self._made is None else self._made).commit()

@@ -50,7 +50,7 @@ class _FileStore(EngineStore):
     @contextmanager
     def unit(self, *, writing: bool) -> Iterator[FiledUnitOfWork]:
         """A transaction on the file."""
-        with begun(self._engine, writing=writing) as connection, transaction(connection, connection.commit) as one:
+        with transaction(self._engine, writing=writing) as one:
             yield FiledUnitOfWork(one, self._options, self._agent_id, self._kin)
 
 

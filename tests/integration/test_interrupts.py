@@ -1,6 +1,7 @@
 """An interrupt (Ctrl+C) in the middle of a statement ends the call as an interrupt, and nothing of it is kept."""
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,22 +11,19 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from backscroll import Backscroll, Requester, Settings
-from backscroll.infrastructure.engine import create_engine
 
 KEY = "agent:main:main"
 OPERATOR = Requester.operator()
 
 
 class Interrupting:
-    """Raises KeyboardInterrupt in the statement of that number that goes through SQLAlchemy, counted from 1."""
+    """Raises KeyboardInterrupt in the statement of that number, counted from 1."""
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self) -> None:
         self.at = 0
         self._met = 0
-        for name in ("do_execute", "do_executemany", "do_execute_no_params"):
-            event.listen(engine, name, self._statement)
 
-    def _statement(self, *_: Any) -> None:
+    def statement(self, *_: Any) -> None:
         self._met += 1
         if self._met == self.at:
             raise KeyboardInterrupt
@@ -45,8 +43,36 @@ class Interrupting:
 
 
 @pytest.fixture
-def engine(store_path: Path) -> Iterator[sa.Engine]:
-    engine = create_engine(f"sqlite:///{store_path}", busy_timeout=5, synchronous="OFF")
+def interrupting() -> Interrupting:
+    return Interrupting()
+
+
+@pytest.fixture(params=["in SQLAlchemy", "in the driver"])
+def engine(request: pytest.FixtureRequest, store_path: Path, interrupting: Interrupting) -> Iterator[sa.Engine]:
+    """An engine all of whose statements go through SQLAlchemy, since it has listeners, and one that has none."""
+
+    class Cursor(sqlite3.Cursor):
+        def execute(self, *args: Any) -> sqlite3.Cursor:
+            interrupting.statement()
+            return super().execute(*args)
+
+        def executemany(self, *args: Any) -> sqlite3.Cursor:
+            interrupting.statement()
+            return super().executemany(*args)
+
+    class Connection(sqlite3.Connection):
+        def cursor(self, *_: Any) -> sqlite3.Cursor:
+            return Cursor(self)
+
+        def execute(self, *args: Any) -> sqlite3.Cursor:
+            return self.cursor().execute(*args)
+
+    heard = request.param == "in SQLAlchemy"
+    arguments: dict[str, Any] = {} if heard else {"factory": Connection}
+    engine = sa.create_engine(f"sqlite:///{store_path}", connect_args=arguments)
+    if heard:
+        for name in ("do_execute", "do_executemany", "do_execute_no_params"):
+            event.listen(engine, name, interrupting.statement)
     yield engine
     engine.dispose()
 
@@ -67,9 +93,8 @@ def calls(tmp_path: Path) -> dict[str, Callable[[Backscroll], object]]:
 
 @pytest.mark.parametrize("what", ["append", "import", "rewind", "delete", "search"])
 def test_an_interrupt_in_any_statement_is_told_as_one_and_leaves_nothing_behind(
-    what: str, engine: sa.Engine, calls: dict[str, Callable[[Backscroll], object]]
+    what: str, engine: sa.Engine, interrupting: Interrupting, calls: dict[str, Callable[[Backscroll], object]]
 ) -> None:
-    interrupting = Interrupting(engine)
     with Backscroll.open(engine, settings=Settings(background_reindex=False)) as scroll:
         scroll.ensure_session(KEY)
         texts = [{"role": "user", "content": f"granite {n}", "message_id": f"m{n}"} for n in range(5)]
@@ -77,6 +102,7 @@ def test_an_interrupt_in_any_statement_is_told_as_one_and_leaves_nothing_behind(
         interrupted = 0
         for _ in interrupting.every_statement_of(lambda: calls[what](scroll)):
             interrupted += 1
+            assert engine.pool.checkedout() == 0
             assert len(scroll.history(KEY, requester=OPERATOR).messages) == 5
             assert scroll.search("chert", requester=OPERATOR).hits == ()
         assert interrupted >= 2

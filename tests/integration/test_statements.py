@@ -3,12 +3,14 @@
 import logging
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
 from backscroll.infrastructure.statements import Statements
+from backscroll.infrastructure.transaction import transaction
 
 
 def listened(engine: sa.Engine, heard: list[str]) -> None:
@@ -81,3 +83,61 @@ def test_an_engine_that_echoes_logs_every_statement(caplog: pytest.LogCaptureFix
         Statements(connection).scalar("SELECT 'quince'")
     assert "SELECT 'quince'" in caplog.messages
     engine.dispose()
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[sa.Engine]:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'fruit.db'}", pool_reset_on_return=None)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE fruit (id INTEGER PRIMARY KEY, name TEXT)")
+    yield engine
+    engine.dispose()
+
+
+COUNT = "SELECT count(*) FROM fruit"
+
+
+@pytest.mark.parametrize("asked", ["never", "first", "between"])
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_transaction_is_one_whether_sqlalchemys_connection_is_asked_for_or_not(
+    engine: sa.Engine, asked: str, heard: bool
+) -> None:
+    if heard:
+        listened(engine, [])
+    for kept in (True, False):
+        with transaction(engine, writing=True) as one:
+            if asked == "first":
+                assert one.connection.exec_driver_sql(COUNT).scalar() == 1 - kept
+            one.statements.run("INSERT INTO fruit (name) VALUES ('quince')")
+            if asked == "between":
+                assert one.connection.exec_driver_sql(COUNT).scalar() == 2 - kept
+                one.connection.exec_driver_sql("INSERT INTO fruit (name) VALUES ('medlar')")
+                assert one.statements.scalar(COUNT) == 3 - kept
+                one.connection.exec_driver_sql("DELETE FROM fruit WHERE name = 'medlar'")
+            if kept:
+                one.commit()
+        with transaction(engine, writing=False) as one:
+            assert one.statements.scalar(COUNT) == 1
+    assert engine.pool.checkedout() == 0
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_no_transaction_stays_open_where_the_pool_is_told_not_to_end_it(engine: sa.Engine, asked: bool) -> None:
+    for writing in (False, True):
+        with transaction(engine, writing=writing) as one:
+            assert one.statements.scalar(COUNT) == 0
+            if asked:
+                assert one.connection.exec_driver_sql(COUNT).scalar() == 0
+        with engine.connect() as connection:
+            assert not connection.connection.driver_connection.in_transaction
+
+
+def test_who_begins_to_listen_hears_the_next_transaction(engine: sa.Engine) -> None:
+    heard: list[str] = []
+    with transaction(engine, writing=False) as one:
+        listened(engine, heard)
+        one.statements.scalar(COUNT)
+    assert heard == []
+    with transaction(engine, writing=False) as one:
+        one.statements.scalar(COUNT)
+    assert heard == [COUNT]

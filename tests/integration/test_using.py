@@ -1,6 +1,7 @@
 """Inside a host's transaction, and on a host's engine: we take part, and never commit, close or change what is its."""
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -326,4 +327,16 @@ def test_no_statement_needs_a_variable_for_each_of_many_things(store_path):
         assert scroll.repair().ok
         assert scroll.delete_session(KEY)
         assert scroll.verify().ok
+    engine.dispose()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="connections have autocommit from Python 3.12 on")
+def test_an_engine_whose_connections_end_no_transaction_is_refused(store_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{store_path}", connect_args={"autocommit": True})
+    with pytest.raises(StoreUnavailable, match="autocommit=True"):
+        Backscroll.open(engine)
+    with Backscroll.open(f"sqlite:///{store_path}") as scroll:
+        with engine.connect() as connection, pytest.raises(StoreUnavailable, match="autocommit=True"):
+            scroll.using(connection).ensure_session(KEY)
+        assert scroll.sessions(requester=OPERATOR) == []
     engine.dispose()
