@@ -118,6 +118,19 @@ class PathMessage(NamedTuple):
     created_at: datetime
 
 
+class PathPage(NamedTuple):
+    """Messages of an active path, oldest first.
+
+    Attributes:
+        has_older: whether older ones precede them.
+        place: where among them what the page is about stands, or what is next to it.
+    """
+
+    messages: list[PathMessage]
+    has_older: bool
+    place: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
     """A line of messages from the root to a head.

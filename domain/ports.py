@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from backscroll.domain.model import Branch, Line, Message, PathMessage, Reset, Role, Session, Transcript
+from backscroll.domain.model import Branch, Line, Message, PathMessage, PathPage, Reset, Role, Session, Transcript
 from backscroll.domain.paths import Anchor, Position, Stretch
 from backscroll.domain.query import Order, Query
 from backscroll.domain.records import ReadLine, TranscriptFile
@@ -160,12 +160,10 @@ class Messages(Protocol):
         """The last `limit` messages below the depth `before`, after leaving out `offset` of them; oldest first."""
         ...
 
-    def around(
-        self, session_id: str, stretch: Stretch, anchor: Anchor, limit: int, *, tools: bool
-    ) -> tuple[list[PathMessage], bool]:
-        """Up to `limit` messages of the stretch around the anchor, oldest first, by the rule of `window`.
+    def around(self, session_id: str, stretch: Stretch, anchor: Anchor, limit: int, *, tools: bool) -> PathPage:
+        """Up to `limit` messages of the stretch around the anchor, by the rule of `window`.
 
-        Also whether older ones precede them.
+        Its place is the anchor's, or that of the first message behind an anchor that is not shown, or the last.
         """
         ...
 

@@ -6,6 +6,7 @@ A scope is plain data. Storage turns it into SQL; `Scope.admits` is the same rul
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from backscroll.domain.errors import InvalidRequest
 from backscroll.domain.keys import agent_in_key, checked_key
@@ -127,8 +128,7 @@ def _fits(rule: str, agent_id: str) -> bool:
     return rule == agent_id
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """The sessions a requester may see.
 
     The union of: everything (the operator); its own session; of its tree as much as `tree` says; its own agent's, when

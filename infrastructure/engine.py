@@ -148,28 +148,6 @@ def begun(engine: sa.Engine, *, writing: bool) -> Iterator[sa.Connection]:
             connection.close()
 
 
-@contextmanager
-def pooled(engine: sa.Engine, *, writing: bool) -> Iterator[sa.PoolProxiedConnection]:
-    """The same of the driver's own connection, as the pool gives it; only for drivers that tell.
-
-    To make SQLAlchemy's connection around it, and to begin and close that, takes as long as a small read.
-    """
-    with translated():
-        with bridge.interruptible():
-            connection = engine.raw_connection()
-        try:
-            bridge.checkpoint()
-            _begin(connection, engine.dialect, writing=writing)
-            yield connection
-        finally:
-            try:
-                # The pool does so too, unless somebody told it not to.
-                if connection.is_valid:
-                    connection.rollback()
-            finally:
-                connection.close()
-
-
 def tells(dialect: sa.Dialect) -> bool:
     """Whether the driver passes on SQLite's error codes and says whether a transaction is open."""
     return dialect.driver in _TELLING
@@ -177,16 +155,18 @@ def tells(dialect: sa.Dialect) -> bool:
 
 def _say_begin(connection: sa.Connection, *, writing: bool) -> None:
     if tells(connection.dialect):
-        _begin(connection.connection, connection.dialect, writing=writing)
+        begin(connection.connection, connection.dialect, writing=writing)
     else:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def _begin(connection: sa.PoolProxiedConnection, dialect: sa.Dialect, *, writing: bool) -> None:
-    if getattr(connection.driver_connection, "autocommit", None) is True:
+def begin(connection: sa.PoolProxiedConnection, dialect: sa.Dialect, *, writing: bool) -> None:
+    """Begins a transaction on the connection of a driver that tells; to write, once the write lock is free."""
+    driver = connection.driver_connection
+    if getattr(driver, "autocommit", None) is True:
         # The driver's commit and rollback do nothing then.
         raise StoreUnavailable("the engine's connections have autocommit=True, which ends no transaction: leave it out")
-    begun_already = _in_transaction(connection)
+    begun_already = getattr(driver, "in_transaction", False)
     if begun_already and writing:
         # By the host's own listener, or by a driver that keeps a transaction open always (autocommit=False): nothing
         # has been read in it, and the write lock has to come before anything is.
@@ -272,7 +252,7 @@ def ensure_begun(connection: sa.Connection, *, writing: bool = False) -> None:
         connection.begin()
     # Of another driver nobody knows, and it is left as it is.
     if tells(connection.dialect) and not _in_transaction(connection.connection):
-        _begin(connection.connection, connection.dialect, writing=writing)
+        begin(connection.connection, connection.dialect, writing=writing)
 
 
 class _Translated:

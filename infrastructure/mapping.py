@@ -51,13 +51,16 @@ PATH_COLUMNS = ("message_id", "depth", "role", "created_at", "text", "parts")
 
 def path_message(row: Sequence[Any]) -> PathMessage:
     """The message of a row with the `PATH_COLUMNS`, all as the database keeps them."""
-    message_id, depth, role, created_at, text, packed_parts = row
-    parts = (TextPart(text),) if packed_parts is None else unpacked(json.loads(packed_parts), text)
-    return PathMessage(message_id, depth, _ROLES[role], parts, from_micros(created_at))
+    message_id, depth, role, created_at, text, parts = row
+    return PathMessage(message_id, depth, _ROLES[role], _parts(text, parts), from_micros(created_at))
 
 
 def _parts(text: str, packed_parts: str | None) -> tuple[Part, ...]:
-    return (TextPart(text),) if packed_parts is None else unpacked(json.loads(packed_parts), text)
+    return (TextPart(text),) if packed_parts is None else unpacked(_from_json(packed_parts), text)
+
+
+_from_json = json.JSONDecoder().decode
+"""As `json.loads`, which looks at its options each time."""
 
 
 def new_message(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from backscroll.domain.errors import SessionNotFound, StoreUnavailable
-from backscroll.domain.model import SPOKEN, Message, PathMessage, Reset, Role
+from backscroll.domain.model import SPOKEN, Message, PathMessage, PathPage, Reset, Role
 from backscroll.domain.paths import Anchor, Position, Stretch, window
 from backscroll.domain.visibility import Scope
 from backscroll.infrastructure import mapping
@@ -107,6 +107,9 @@ def _span(low: str, high: str, *, roles: frozenset[Role], kept: bool) -> str:
 
 
 def _one_of(roles: frozenset[Role]) -> str:
+    if len(left_out := _ALL - roles) == 1:
+        # Of a list of three SQLite makes a table, each time.
+        return f"m.role <> '{min(left_out)}'"
     listed = ", ".join(f"'{role}'" for role in sorted(roles))
     return f"m.role IN ({listed})"
 
@@ -206,10 +209,8 @@ class PathReads:
         )
         return found[::-1]
 
-    def around(
-        self, session_id: str, stretch: Stretch, anchor: Anchor, limit: int, *, tools: bool
-    ) -> tuple[list[PathMessage], bool]:
-        """Up to `limit` messages of the stretch around the anchor, oldest first, and whether older ones precede."""
+    def around(self, session_id: str, stretch: Stretch, anchor: Anchor, limit: int, *, tools: bool) -> PathPage:
+        """Up to `limit` messages of the stretch around the anchor, and where it is among them."""
         depth = anchor.depth
         if depth > stretch.kept_until:
             # Counted before, so that no message is read in vain.
@@ -236,7 +237,8 @@ class PathReads:
         older_taken, newer_taken = window(limit, below, above)
         first_below = len(rows) - below
         shown = [*rows[above : first_below + older_taken][::-1], *rows[:newer_taken]]
-        return [mapping.path_message(row) for row in shown], below > older_taken
+        messages = [mapping.path_message(row) for row in shown]
+        return PathPage(messages, below > older_taken, min(older_taken, len(messages) - 1))
 
     def count(self, session_id: str, stretch: Stretch, *, tools: bool) -> int:
         """How many messages the stretch holds: a difference of counters, whatever its length."""

@@ -1,7 +1,7 @@
 """A visibility scope as SQL: the same rule as `Scope.admits`, as one condition on the sessions table."""
 
 import json
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from backscroll.domain.visibility import Scope, Tree
 from backscroll.infrastructure.rows import AgentRow
@@ -33,6 +33,7 @@ _ROOTS = {
     True: "SELECT :own_key AS key UNION SELECT value FROM json_each(:roots)",
 }
 _NOT_INCOGNITO = "s.incognito = 0"
+_ALL_BUT_INCOGNITO = f"({_NOT_INCOGNITO} OR s.session_key = :own_key)"
 MOST_TOKENS = 512
 """More are not asked for at once: each costs the index one more list to merge."""
 LISTED = 4_096
@@ -43,21 +44,20 @@ _HEADS = """SELECT 's' || t.session_pk, max(b.head_pk) AS head
     GROUP BY t.session_pk HAVING head IS NOT NULL ORDER BY head DESC"""
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeSql:
+class ScopeSql(NamedTuple):
     """A condition on the sessions table under the alias `s`, and its parameters."""
 
     condition: str
-    params: dict[str, object] = field(default_factory=dict)
+    params: dict[str, object]
 
 
 def scope_sql(statements: Statements, scope: Scope) -> ScopeSql:
     """The condition that a session is in `scope`."""
     if scope.everything:
-        return ScopeSql(_NOT_INCOGNITO)
+        return ScopeSql(_NOT_INCOGNITO, {})
     params: dict[str, object] = {"own_key": scope.own_key}
     if scope.admits_every_agent:
-        return ScopeSql(f"({_NOT_INCOGNITO} OR s.session_key = :own_key)", params)
+        return ScopeSql(_ALL_BUT_INCOGNITO, params)
     reach: list[str] = []
     if agents := admitted_agents(statements, scope):
         reach.append(f"s.agent_pk IN ({', '.join(map(str, agents))})")

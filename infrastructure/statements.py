@@ -27,7 +27,7 @@ class Statements:
         self._driver: Any = None
         if not isinstance(connection, sa.Connection):
             self._driver = connection.dbapi_connection
-        elif not _is_heard(connection):
+        elif past_it(connection.engine) and not _is_heard(connection):
             self._driver = connection.connection.dbapi_connection
 
     def all(self, statement: str, parameters: Parameters = ()) -> Sequence[Sequence[Any]]:
@@ -81,11 +81,15 @@ class Statements:
             cursor.close()
 
 
-def is_heard(engine: sa.Engine) -> bool:
-    """Whether somebody listens to what every connection of the engine does."""
-    # SQLAlchemy's own marks. One that it no longer has counts as set: then all goes through it.
-    return bool(
-        getattr(sa.Connection, "_has_events", True)
+def past_it(engine: sa.Engine) -> bool:
+    """Whether statements on this engine may go past SQLAlchemy: nobody listens to what all its connections do.
+
+    On an event loop nothing does: a cancelled call leaves a cursor behind, which SQLAlchemy knows how to tidy up.
+    """
+    # SQLAlchemy's own marks. One that it no longer has counts as set.
+    return not (
+        engine.dialect.is_async
+        or getattr(sa.Connection, "_has_events", True)
         or getattr(engine, "_has_events", True)
         or getattr(engine.dialect, "_has_events", True)
         or getattr(engine, "_should_log_info", _always)()
@@ -93,9 +97,7 @@ def is_heard(engine: sa.Engine) -> bool:
 
 
 def _is_heard(connection: sa.Connection) -> bool:
-    return bool(getattr(connection, "_has_events", True) or getattr(connection, "_echo", True)) or is_heard(
-        connection.engine
-    )
+    return bool(getattr(connection, "_has_events", True) or getattr(connection, "_echo", True))
 
 
 def _always() -> bool:

@@ -1,15 +1,15 @@
 """One transaction of a unit of work: its connection, and mapped rows for whoever needs them."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Self
 
 import sqlalchemy as sa
 
 from backscroll.infrastructure import bridge
-from backscroll.infrastructure.engine import begun, pooled, tells
+from backscroll.infrastructure.engine import begin, begun, tells, translated
 from backscroll.infrastructure.hooks import IndexedSession
-from backscroll.infrastructure.statements import Statements, is_heard
+from backscroll.infrastructure.statements import Statements, past_it
 
 
 class Transaction:
@@ -63,17 +63,38 @@ def within(connection: sa.Connection, commit: Callable[[], None]) -> Transaction
     return Transaction(Statements(connection), lambda: connection, commit)
 
 
-@contextmanager
-def transaction(engine: sa.Engine, *, writing: bool) -> Iterator[Transaction]:
+def transaction(engine: sa.Engine, *, writing: bool) -> AbstractContextManager[Transaction]:
     """A transaction of its own on a connection of the engine's pool, rolled back unless it is committed."""
-    if is_heard(engine) or not tells(engine.dialect):
-        with begun(engine, writing=writing) as connection, within(connection, connection.commit) as one:
-            yield one
-    else:
-        with pooled(engine, writing=writing) as driver:
-            around = _Around(engine, driver)
-            with Transaction(Statements(driver), around.connection, around.commit) as one:
+    if past_it(engine) and tells(engine.dialect):
+        return _past_sqlalchemy(engine, writing=writing)
+    return _through_sqlalchemy(engine, writing=writing)
+
+
+@contextmanager
+def _through_sqlalchemy(engine: sa.Engine, *, writing: bool) -> Iterator[Transaction]:
+    with begun(engine, writing=writing) as connection, within(connection, connection.commit) as one:
+        yield one
+
+
+@contextmanager
+def _past_sqlalchemy(engine: sa.Engine, *, writing: bool) -> Iterator[Transaction]:
+    # To make SQLAlchemy's connection around the pool's, and to begin and close that, takes as long as some reads.
+    with translated():
+        with bridge.interruptible():
+            connection = engine.raw_connection()
+        try:
+            bridge.checkpoint()
+            begin(connection, engine.dialect, writing=writing)
+            around = _Around(engine, connection)
+            with Transaction(Statements(connection), around.connection, around.commit) as one:
                 yield one
+        finally:
+            try:
+                # The pool does so too, unless somebody told it not to.
+                if (driver := connection.dbapi_connection) is not None:
+                    driver.rollback()
+            finally:
+                connection.close()
 
 
 class _Around:

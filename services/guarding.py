@@ -1,9 +1,9 @@
 """The guard that every read passes: one policy decides, one audit is told."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from backscroll.domain.audit import Action, Audit, AuditEvent
+from backscroll.domain.audit import Action, Audit, AuditEvent, no_audit
 from backscroll.domain.errors import SessionMismatch, SessionNotFound
 from backscroll.domain.model import Session
 from backscroll.domain.ports import Clock, UnitOfWork
@@ -29,7 +29,6 @@ class Guard:
             raise SessionNotFound
         return session
 
-    @contextmanager
     def watched(
         self,
         action: Action,
@@ -39,11 +38,25 @@ class Guard:
         session_key: str | None = None,
         session_id: str | None = None,
         message_id: str | None = None,
-    ) -> Iterator[list[str]]:
+    ) -> AbstractContextManager[list[str]]:
         """Tells the audit of the read inside, which adds to the list the keys of the sessions that it shows.
 
         A read that ends in another error than a refusal was neither answered nor refused, and is not told.
         """
+        if self._audit is no_audit:
+            return nullcontext([])
+        return self._told(action, requester, query, session_key, session_id, message_id)
+
+    @contextmanager
+    def _told(
+        self,
+        action: Action,
+        requester: Requester,
+        query: str | None,
+        session_key: str | None,
+        session_id: str | None,
+        message_id: str | None,
+    ) -> Iterator[list[str]]:
         at = self._clock()
 
         def tell(*, refused: bool) -> None:

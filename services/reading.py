@@ -1,12 +1,12 @@
 """Reopening: pages of history by the rules of the current view and closed intervals, and the list of sessions."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from backscroll.domain.audit import Action
 from backscroll.domain.errors import InvalidRequest, SessionMismatch
 from backscroll.domain.keys import checked_key
 from backscroll.domain.limits import Limits, checked_limit, checked_offset
-from backscroll.domain.model import PathMessage
+from backscroll.domain.model import PathPage
 from backscroll.domain.paths import Position, Stretch
 from backscroll.domain.ports import Redactor, UnitOfWork
 from backscroll.domain.results import HistoryPage, SessionSummary
@@ -16,15 +16,6 @@ from backscroll.domain.text import checked_message_id, checked_name
 from backscroll.domain.visibility import Requester, Scope
 from backscroll.services.guarding import Guard
 from backscroll.services.showing import Presenter, fitting, shorter_message
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """The messages of a page: whether older ones precede them, which one must stay."""
-
-    messages: list[PathMessage]
-    has_older: bool
-    anchor: int
 
 
 class Reading:
@@ -75,11 +66,7 @@ class Reading:
                 elif anchor is None:
                     cut = _up_to(unit, session_id, stretch, position.anchor.depth, limit, tools=include_tools)
                 else:
-                    found, has_older = unit.messages.around(
-                        session_id, stretch, position.anchor, limit, tools=include_tools
-                    )
-                    places = (place for place, one in enumerate(found) if one.depth >= position.anchor.depth)
-                    cut = _Cut(found, has_older, next(places, len(found) - 1))
+                    cut = unit.messages.around(session_id, stretch, position.anchor, limit, tools=include_tools)
                 total = unit.messages.count(session_id, stretch, tools=include_tools)
         return self._page(key, session_id, cut, total, offset if anchor is None and end is None else None)
 
@@ -92,12 +79,12 @@ class Reading:
             raise SessionMismatch
         return position
 
-    def _page(self, session_key: str, session_id: str, cut: _Cut, total: int, offset: int | None) -> HistoryPage:
+    def _page(self, session_key: str, session_id: str, cut: PathPage, total: int, offset: int | None) -> HistoryPage:
         presenter = Presenter(self._redactor, self._limits.message_chars)
         shown = [presenter.show(message) for message in cut.messages]
         empty = HistoryPage(session_key=session_key, session_id=session_id)
-        keep = min(cut.anchor, len(shown) - 1)
-        kept, dropped = fitting(empty, shown, self._limits.history_bytes, keep, shorter_message, messages_fit)
+        most = self._limits.history_bytes
+        kept, dropped = fitting(empty, shown, most, cut.place, shorter_message, messages_fit)
         has_more = cut.has_older or dropped > 0
         return HistoryPage(
             session_key=session_key,
@@ -123,8 +110,8 @@ class Reading:
 
 def _up_to(
     unit: UnitOfWork, session_id: str, stretch: Stretch, before: int, limit: int, *, tools: bool, offset: int = 0
-) -> _Cut:
+) -> PathPage:
     # One message more than can be shown tells whether any precede the page.
     found = unit.messages.older(session_id, stretch, before, limit + 1, tools=tools, offset=offset)
     messages = found[-limit:]
-    return _Cut(messages, len(found) > limit, anchor=len(messages) - 1)
+    return PathPage(messages, len(found) > limit, len(messages) - 1)

@@ -34,8 +34,14 @@ class Presenter:
 
     def show(self, message: PathMessage) -> HistoryMessage:
         """The message, masked, with at most `message_chars` characters of text and as many of everything else."""
+        if len(message.parts) == 1 and type(said := message.parts[0]) is TextPart:
+            # As nearly every message is.
+            text = self.mask(said.text)
+            short = cut(text, self._message_chars)
+            parts = message.parts if short is said.text else (TextPart(short),)
+            return _shown(message, parts, short, truncated=short != text)
         rooms = {True: self._message_chars, False: self._message_chars}
-        parts: list[Part] = []
+        kept: list[Part] = []
         truncated = False
         for part in message.parts:
             spoken = type(part) is TextPart
@@ -43,16 +49,8 @@ class Presenter:
             rooms[spoken] -= used
             truncated |= not whole
             if shown is not None:
-                parts.append(shown)
-        kept = tuple(parts)
-        return HistoryMessage(
-            message_id=message.message_id,
-            role=message.role,
-            text=cut(text_of(kept), self._message_chars),
-            parts=kept,
-            timestamp=message.created_at,
-            truncated=truncated,
-        )
+                kept.append(shown)
+        return _shown(message, tuple(kept), cut(text_of(kept), self._message_chars), truncated=truncated)
 
     def mask(self, text: str) -> str:
         """`text` with its secrets masked."""
@@ -83,6 +81,17 @@ class Presenter:
                 if uri is not None and len(uri) > room:
                     return replace(part, uri=None), 0, False
                 return replace(part, uri=uri), len(uri or ""), True
+
+
+def _shown(message: PathMessage, parts: tuple[Part, ...], text: str, *, truncated: bool) -> HistoryMessage:
+    return HistoryMessage(
+        message_id=message.message_id,
+        role=message.role,
+        text=text,
+        parts=parts,
+        timestamp=message.created_at,
+        truncated=truncated,
+    )
 
 
 _FRAME_AT_MOST = 6 * (MAX_KEY + MAX_ID) + 256

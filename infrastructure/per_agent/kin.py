@@ -9,7 +9,6 @@ says is believed only when the child's own file says it too.
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -118,7 +117,7 @@ class Kin:
                 key
                 for agent_id in sorted(changed)
                 if self._has_children(agent_id)
-                for key in below(agent_id, replace(scope, roots=roots.get(agent_id, frozenset())))
+                for key in below(agent_id, scope._replace(roots=roots.get(agent_id, frozenset())))
             ]
             found, changed = set(inside) - met, set()
         return roots

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -171,7 +171,7 @@ class AgentStores:
         agent_id = agent_in_key(session_key)
         if agent_id is None or session_key == scope.own_key or scope.admits_agent(agent_id):
             return scope
-        return replace(scope, roots=self._roots(scope).get(agent_id, frozenset()))
+        return scope._replace(roots=self._roots(scope).get(agent_id, frozenset()))
 
     def search(self, asking: Asking, scope: Scope) -> Found:
         """Asks every file that the scope and the search admit; what they find is ranked as one."""
@@ -223,7 +223,7 @@ class AgentStores:
         else:
             found = named | ({scope.agent_id} if scope.same_agent and scope.agent_id is not None else set())
         return [
-            (agent_id, replace(scope, roots=roots.get(agent_id, frozenset())))
+            (agent_id, scope._replace(roots=roots.get(agent_id, frozenset())))
             for agent_id in sorted(found)
             if is_there(self._files.path(agent_id))
         ]
