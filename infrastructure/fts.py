@@ -34,7 +34,7 @@ CREATE = f"""CREATE VIRTUAL TABLE {INDEX} USING fts5(
 CONFIGURE = (
     f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('rank', 'bm25(1.0, 0.0)')",
     f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('automerge', 0)",
-    f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('usermerge', 5)",
+    f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('usermerge', 4)",
 )
 _INSERT = f"INSERT INTO {INDEX}(rowid, body, scope) VALUES (?, ?, ?)"
 _DELETE = f"INSERT INTO {INDEX}({INDEX}, rowid, body, scope) VALUES ('delete', ?, ?, ?)"
@@ -47,9 +47,9 @@ _SPARE = INDEX + "_spare"
 _MERGE_PAGES = 200
 """Pages that one step of a merge writes: some milliseconds of the write lock."""
 # FTS5 merges by itself in bursts of hundreds of pages, a stall for whoever writes just then. So that is off
-# (automerge), and in each process every fourth addition merges some pages, several for each page's worth of rows. Five
-# pieces at a time (usermerge): of eight, each page is written less often, but each token of a scope is looked up in
-# more pieces.
+# (automerge), and in each process every fourth addition merges some pages, several for each page's worth of rows. Four
+# pieces at a time (usermerge): of more, each page is written less often, but each token of a scope is looked up in
+# more pieces, which take more room.
 _TURNS = cycle((True, False, False, False))
 _MERGED_A_ROW, _MERGED_A_ROW_OF_MANY = 16, 2
 _MERGE = f"INSERT INTO {INDEX}({INDEX}, rank) VALUES ('merge', ?)"

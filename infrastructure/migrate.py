@@ -26,6 +26,7 @@ KNOWN = (
     "0004_backscroll",
     "0005_backscroll",
     "0006_backscroll",
+    "0007_backscroll",
 )
 """The revisions in order. Known without reading the scripts, so that opening a current store stays cheap."""
 HEAD = KNOWN[-1]

@@ -1,6 +1,8 @@
 """Stores of every released schema: up to this release, looked at, down to where they came from, and up again."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -159,6 +161,12 @@ def test_a_store_is_upgraded_to_the_schema_of_a_new_one(store, store_path):
     at_revision(store, migrate.upgrade)
     assert {(kind, name) for kind, name, _ in schema(store)} == {(kind, name) for kind, name, _ in schema(store_path)}
     assert rows(store)["backscroll_alembic_version"] == [{"version_num": migrate.HEAD}]
+    assert index_settings(store) == index_settings(store_path)
+
+
+def index_settings(path: Path) -> dict[str, object]:
+    with closing(sqlite3.connect(path)) as db:
+        return dict(db.execute("SELECT k, v FROM backscroll_message_index_config"))
 
 
 def test_a_store_under_its_old_name_is_taken_for_what_it_is(tmp_path):
