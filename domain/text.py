@@ -43,6 +43,8 @@ def checked_name(value: object, what: str, longest: int = MAX_ID) -> str:
     """
     if not isinstance(value, str):
         raise InvalidRequest(f"{what} must be a string, not {type(value).__name__}")
+    if _is_plain(value, longest):
+        return value
     if not value.strip():
         raise InvalidRequest(f"{what} must not be empty")
     if len(value) > longest:
@@ -52,12 +54,16 @@ def checked_name(value: object, what: str, longest: int = MAX_ID) -> str:
     return value
 
 
+def _is_plain(value: str, longest: int) -> bool:
+    """Whether it is what nearly all names are: printable ASCII, in which nothing is to be cleaned or refused."""
+    return value.isascii() and value.isprintable() and 0 < len(value) <= longest and not value.isspace()
+
+
 def checked_message_id(value: object, what: str = "message_id") -> str:
     """A message id as it is stored: cleaned like text (programs write what they like), then bounded like a name."""
     if not isinstance(value, str):
         raise InvalidRequest(f"{what} must be a string, not {type(value).__name__}")
-    if value.isascii() and value.isprintable() and 0 < len(value) <= MAX_ID and not value.isspace():
-        # As nearly all ids are: nothing in it to be cleaned or refused.
+    if _is_plain(value, MAX_ID):
         return value
     return checked_name(storable(value), what)
 

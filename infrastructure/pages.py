@@ -178,14 +178,8 @@ class PathReads:
             anchor = None if at is None else Anchor(at, Role(role))
             previous = None if before is None else _Boundary(before)
             closing = None if behind is None else _Boundary(behind)
-        return Position(
-            session_id=session_id,
-            head_depth=head_depth or 0,
-            latest=None if depth is None else _Boundary(depth, first_kept, kept),
-            anchor=anchor,
-            previous=previous,
-            closing=closing,
-        )
+        latest = None if depth is None else _Boundary(depth, first_kept, kept)
+        return Position(session_id, head_depth or 0, latest, anchor, previous, closing)
 
     def _reset(self, statement: str, params: tuple[int, ...], session_id: str) -> Reset | None:
         row = self._transaction.statements.first(statement, params)

@@ -377,6 +377,12 @@ def test_no_unbounded_repeat_holds_another() -> None:
             assert repeated[0][0] in (codes.IN, codes.LITERAL, codes.NOT_LITERAL, codes.ANY), pattern.pattern
 
 
+def test_every_gate_of_a_name_lets_a_text_in() -> None:
+    gates = (*secret_names._GATES, *secret_names._FOREIGN_GATES, *secret_names._OTHER_GATES)
+    assert [gate for gate in gates if not secret_names._may_hold_some(f"so {gate} is")] == []
+    assert not secret_names._may_hold_some("any other word")
+
+
 def test_every_form_begins_with_its_gate() -> None:
     for rule in secret_patterns.RULES:
         assert rule.gate
