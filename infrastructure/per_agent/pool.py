@@ -46,6 +46,7 @@ class Pool(Generic[Opened]):
         self._patience = patience
         self._changed = threading.Condition()
         self._entries: OrderedDict[Path, _Entry[Opened]] = OrderedDict()
+        self._closed = False
 
     @contextmanager
     def lease(self, path: Path) -> Iterator[Opened]:
@@ -61,7 +62,8 @@ class Pool(Generic[Opened]):
             self._give_back(entry)
 
     def close(self) -> None:
-        """Closes every file that nobody uses; the others close when their users are done."""
+        """Closes every file that nobody uses; the others close when their users are done, and none stays open then."""
+        self._closed = True
         self._close_all(self._retire(lambda _: True))
 
     def _take(self, path: Path) -> _Entry[Opened]:
@@ -90,8 +92,9 @@ class Pool(Generic[Opened]):
     def _give_back(self, entry: _Entry[Opened]) -> None:
         with self._changed:
             entry.users -= 1
-            gone = not entry.users and (entry.opened is None or self._entries.get(entry.path) is not entry)
-            if gone and self._entries.get(entry.path) is entry:
+            kept = self._entries.get(entry.path) is entry
+            gone = not entry.users and (entry.opened is None or self._closed or not kept)
+            if gone and kept:
                 del self._entries[entry.path]
             self._changed.notify()
         if gone:

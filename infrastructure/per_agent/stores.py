@@ -119,9 +119,11 @@ class AgentStores:
         self._hashed: dict[str, str] = {}
         self._pending: set[str] = set()
         self._pending_lock = threading.Lock()
+        self._closed = False
 
     def close(self) -> None:
-        """Closes all files."""
+        """Closes all files, and refuses every further call with `StoreUnavailable`; those on their way go on."""
+        self._closed = True
         self._pool.close()
         self._kin.close()
 
@@ -141,10 +143,12 @@ class AgentStores:
 
     def of(self, session_key: str) -> Store:
         """The store of that session: its agent's. A key that names no agent is in none."""
+        self._require_open()
         return AgentStore(self, agent_in_key(session_key))
 
     def making(self, session_key: str, agent_id: object) -> Store:
         """The store of a session that may be new. Raises `InvalidRequest` unless the key names its agent."""
+        self._require_open()
         if agent_in_key(session_key) is None:
             raise InvalidRequest(
                 f"session_key {session_key!r} names no agent: where each agent has a file of its own,"
@@ -154,6 +158,7 @@ class AgentStores:
 
     def each(self) -> Iterator[tuple[str | None, Store]]:
         """Every agent's store, in the order of the ids."""
+        self._require_open()
         for agent_id in self._agents():
             yield agent_id, AgentStore(self, agent_id)
 
@@ -164,10 +169,15 @@ class AgentStores:
         for agent_id in agents:
             yield AgentStore(self, agent_id)
 
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("this store is closed")
+
     # Asking several.
 
     def scope_at(self, session_key: str, scope: Scope) -> Scope:
         """The scope as it holds in the store of that session."""
+        self._require_open()
         agent_id = agent_in_key(session_key)
         if agent_id is None or session_key == scope.own_key or scope.admits_agent(agent_id):
             return scope
@@ -175,6 +185,7 @@ class AgentStores:
 
     def search(self, asking: Asking, scope: Scope) -> Found:
         """Asks every file that the scope and the search admit; what they find is ranked as one."""
+        self._require_open()
         ranking = Ranking(self._options.rank_bound)
         key = asking.session_key
 
@@ -198,6 +209,7 @@ class AgentStores:
 
     def listed(self, scope: Scope, limit: int, offset: int) -> list[SessionSummary]:
         """The sessions in scope of every file, the last written to first."""
+        self._require_open()
         merged: list[SessionSummary] = []
 
         def ask(one: tuple[str, Scope]) -> list[SessionSummary]:

@@ -394,14 +394,49 @@ with Backscroll.open(sys.argv[1]) as scroll:
     assert files(folder) == ["%kin.db", "shared0.db", "shared1.db", "shared2.db"]
 
 
+CLOSED = {
+    "history": lambda scroll: scroll.history("agent:a:main", requester=OPERATOR),
+    "history of nobody": lambda scroll: scroll.history("nobody", requester=OPERATOR),
+    "a search": lambda scroll: scroll.search("granite", requester=OPERATOR),
+    "a search in a session": lambda scroll: scroll.search("granite", requester=OPERATOR, session_key="agent:a:main"),
+    "a search in the tree": lambda scroll: scroll.search("granite", requester=Requester("agent:a:main")),
+    "a list": lambda scroll: scroll.sessions(requester=OPERATOR),
+    "a session": lambda scroll: scroll.ensure_session("agent:b:main"),
+    "an append": lambda scroll: scroll.append("agent:a:main", "user", "x"),
+    "a deletion": lambda scroll: scroll.delete_session("agent:a:main"),
+    "reindexing": lambda scroll: scroll.reindex(),
+    "a look at the index": lambda scroll: scroll.verify(),
+    "maintenance": lambda scroll: scroll.maintain(),
+    "retention": lambda scroll: scroll.prune(older_than=timedelta(days=1)),
+}
+
+
+@pytest.mark.parametrize("what", CLOSED)
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_closed_store_refuses_what_is_called_later_and_opens_no_file(
+    stored: bool, what: str, open_agents: Open, folder: Path
+) -> None:
+    scroll = open_agents(visibility="tree")
+    if stored:
+        say(scroll, "agent:a:main", "granite")
+    scroll.close()
+    before = files(folder)
+    with pytest.raises(StoreUnavailable, match="this store is closed"):
+        CLOSED[what](scroll)
+    assert files(folder) == before
+    assert open_files() == 0
+
+
 # Files that cannot be used, and schemas.
 
 
-def test_a_file_that_cannot_be_read_is_an_error_and_never_left_out(agents: Backscroll, folder: Path) -> None:
+def test_a_file_that_cannot_be_read_is_an_error_and_never_left_out(open_agents: Open, folder: Path) -> None:
+    before = open_agents()
     for agent in "abc":
-        say(agents, f"agent:{agent}:main", "granite")
-    agents.close()
+        say(before, f"agent:{agent}:main", "granite")
+    before.close()
     (folder / "b.db").write_bytes(b"no database at all, but long enough to be looked at as one" * 20)
+    agents = open_agents()
     for call in (
         lambda: agents.search("granite", requester=OPERATOR),
         lambda: agents.sessions(requester=OPERATOR),
@@ -437,10 +472,11 @@ def test_a_file_is_brought_up_to_date_when_it_is_first_opened(open_agents: Open,
     with pytest.raises(SchemaOutdated, match="agent 'b': the store is at schema revision 0001"):
         strict.search("granite", requester=OPERATOR)
     say(strict, "agent:new:main", "marble")
-    page = open_agents().search("granite", requester=OPERATOR)
+    usual = open_agents()
+    page = usual.search("granite", requester=OPERATOR)
     assert page.indexing
     assert len(page.hits) == 1
-    scroll.reindex()
+    usual.reindex()
     assert len(found(strict, "granite")) == 2
 
 

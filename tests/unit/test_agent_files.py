@@ -141,6 +141,8 @@ def test_what_is_in_use_is_never_closed_and_the_rest_waits(tmp_path: Path) -> No
     assert not first.is_open
     with pool.lease(tmp_path / "b") as other:
         assert other.is_open
+    # Nobody is left who would close it.
+    assert not other.is_open
 
 
 def test_a_file_that_cannot_be_opened_takes_no_place(tmp_path: Path) -> None:
