@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class UtcMicroseconds(sa.types.TypeDecorator[datetime]):
@@ -31,7 +32,7 @@ def micros(value: datetime) -> int:
 
 def from_micros(value: int) -> datetime:
     """The aware time again."""
-    return _EPOCH + timedelta(0, 0, value)
+    return _EPOCH + value * _MICROSECOND
 
 
 class Word(sa.types.TypeDecorator[Any]):
