@@ -134,7 +134,7 @@ def named_secrets(text: str) -> list[Span]:
 
 
 def _may_hold_some(lowered: str) -> bool:
-    """Whether any gate is in the text; in most there is none. One by one: a loop takes a quarter longer."""
+    """Whether any gate is in the text; in most there is none. One by one: a loop takes longer."""
     return (
         "-" in lowered
         or "key" in lowered
