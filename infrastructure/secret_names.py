@@ -24,10 +24,6 @@ _FOREIGN = (
 )
 # Each way to write a name begins with one of these.
 _GATES = ("pass", "pw", "token", "secret", "key", "auth", "credential", "identified by")
-_ASCII_GATES = ("kennwort", "contrase", "senha", "wachtwoord", "haslo", "parola")
-_WIDE_GATES = ("hasło", "lösenord", "şifre", "пароль", "密", "口令", "パスワード", "비밀번호")
-_FOREIGN_GATES = frozenset((*_ASCII_GATES, *_WIDE_GATES))
-_OTHER_GATES = ("-", "bearer", "basic")
 _WEAK = frozenset(("pass", "token", "secret", "credential", "credentials", "auth", "key"))
 """Names of tokens and keys; the others are names of passwords."""
 _SHORT = frozenset(("pw", "pwd", "pass", "auth", "senha", "haslo", "parola"))
@@ -113,31 +109,28 @@ def named_secrets(text: str) -> list[Span]:
     if len(lowered) != len(text):
         # A letter that becomes two would shift every place behind it.
         lowered = "".join(low if len(low := char.lower()) == 1 else char for char in text)
-    if not _may_hold_some(lowered):
-        return []
-    there = [gate for gate in (*_GATES, *_FOREIGN_GATES, *_OTHER_GATES) if gate in lowered]
     found: list[Span] = []
-    if names := [gate for gate in _GATES if gate in there]:
+    if _may_name(lowered):
+        names = [gate for gate in _GATES if gate in lowered]
         found += _assigned(text, lowered, _heads(lowered, names))
-    if not _FOREIGN_GATES.isdisjoint(there) or "passe" in lowered:
+        if "authorization" in lowered:
+            found += _headers(text, lowered, _HEADER)
+    if _may_name_abroad(lowered):
         found += _assigned(text, lowered, partial(_FOREIGN_HEAD.search, lowered))
-    if "-" in there:
+    if "-" in lowered:
         if "mysql" in lowered or "mariadb" in lowered or "sshpass" in lowered:
             found += _flags(text, lowered, _CLIENT)
         if " -u" in lowered or "--" in lowered:
             found += _flags(text, lowered, _FLAG)
-    if "auth" in there and "authorization" in lowered:
-        found += _headers(text, lowered, _HEADER)
-    if "bearer" in there or "basic" in there:
+    if "bearer" in lowered or "basic" in lowered:
         found += _headers(text, lowered, _SCHEME)
     return found
 
 
-def _may_hold_some(lowered: str) -> bool:
-    """Whether any gate is in the text; in most there is none. One by one: a loop takes longer."""
+# Most text holds none of the beginnings, and they are looked for one by one: a loop takes longer.
+def _may_name(lowered: str) -> bool:
     return (
-        "-" in lowered
-        or "key" in lowered
+        "key" in lowered
         or "token" in lowered
         or "pass" in lowered
         or "secret" in lowered
@@ -145,15 +138,32 @@ def _may_hold_some(lowered: str) -> bool:
         or "pw" in lowered
         or "credential" in lowered
         or "identified by" in lowered
-        or "basic" in lowered
-        or "bearer" in lowered
-        or "kennwort" in lowered
+    )
+
+
+def _may_name_abroad(lowered: str) -> bool:
+    return (
+        "kennwort" in lowered
         or "contrase" in lowered
         or "senha" in lowered
         or "wachtwoord" in lowered
         or "haslo" in lowered
         or "parola" in lowered
-        or not (lowered.isascii() or all(gate not in lowered for gate in _WIDE_GATES))
+        or "passe" in lowered
+        or (not lowered.isascii() and _may_name_in_other_letters(lowered))
+    )
+
+
+def _may_name_in_other_letters(lowered: str) -> bool:
+    return (
+        "密" in lowered
+        or "口令" in lowered
+        or "パスワード" in lowered
+        or "비밀번호" in lowered
+        or "пароль" in lowered
+        or "hasło" in lowered
+        or "lösenord" in lowered
+        or "şifre" in lowered
     )
 
 

@@ -377,10 +377,27 @@ def test_no_unbounded_repeat_holds_another() -> None:
             assert repeated[0][0] in (codes.IN, codes.LITERAL, codes.NOT_LITERAL, codes.ANY), pattern.pattern
 
 
-def test_every_gate_of_a_name_lets_a_text_in() -> None:
-    gates = (*secret_names._GATES, *secret_names._FOREIGN_GATES, *secret_names._OTHER_GATES)
-    assert [gate for gate in gates if not secret_names._may_hold_some(f"so {gate} is")] == []
-    assert not secret_names._may_hold_some("any other word")
+NAMES = (
+    *("password", "passwort", "passwd", "passphrase", "passcode", "pass", "pw", "pwd"),
+    *("token", "secret", "credential", "credentials", "auth", "key", "identified by"),
+)
+NAMES_ABROAD = (
+    *("kennwort", "contraseña", "contrasena", "senha", "mot de passe", "mot_de_passe", "motdepasse", "wachtwoord"),
+    *("hasło", "haslo", "lösenord", "şifre", "parola", "пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"),
+)
+
+
+def test_every_name_lets_a_text_in() -> None:
+    for pattern, names, may in (
+        (secret_names._NAME, NAMES, secret_names._may_name),
+        (secret_names._FOREIGN, NAMES_ABROAD, secret_names._may_name_abroad),
+    ):
+        assert [name for name in names if not re.fullmatch(pattern, name)] == []
+        assert [name for name in names if not may(f"so {name} is")] == []
+        assert not may("any other word")
+        assert not may("ein anderes Wört")
+    for name in NAMES:
+        assert any(name.startswith(gate) for gate in secret_names._GATES), name
 
 
 def test_every_form_begins_with_its_gate() -> None:
