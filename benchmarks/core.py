@@ -18,6 +18,7 @@ from figures import Row, table
 from measuring import Measuring, compared
 from sections.branching import branches
 from sections.concurrency import concurrent
+from sections.files import agents_files
 from sections.importing import imports, memory
 from sections.reading import long_transcript, reads
 from sections.searching import AIMED_FROM, grown, searches
@@ -28,7 +29,7 @@ from systems.facade import BackscrollDriver
 from systems.plain_sqlite import PlainSqliteDriver
 
 OF_A_SIZE = ("disk", "search", "concurrent", "delete", "append", "transcript")
-ONCE = ("importers", "memory")
+ONCE = ("importers", "memory", "files")
 KEPT = {"disk", "search"}
 """The sections that leave the stores as they are."""
 
@@ -65,6 +66,11 @@ class Bench:
             _say("memory ...")
             rows = memory(self._kinds, self._scratch / "memory", self._synchronous, self._imported)
             self.sections["Memory that importing them takes, in a process of its own"] = rows
+        if "files" in self._only:
+            _say("files ...")
+            measuring = self._measuring([])
+            agents_files(measuring, self._scratch / "files", self._synchronous)
+            self.sections["A file for each agent, of 300 messages"] = measuring.rows
 
     def _of_size(self, messages: int) -> list[Row]:
         _say(f"{messages:,} messages")

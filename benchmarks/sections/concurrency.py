@@ -1,6 +1,7 @@
 """Searches and appends in several processes at once, each with a connection of its own."""
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ _ROUNDS = 3
 """Each figure is the median of so many measurements, the systems in turn."""
 _APPENDS_PER_TIME = 50
 _MOST_SEARCHES = 200_000
+_NICENESS = 10
+"""By how much a process lowers its priority that gives way to others."""
 _LONGEST = 1.0
 """Seconds that the searches of one process should take, about."""
 _context = multiprocessing.get_context("spawn")
@@ -28,7 +31,8 @@ _context = multiprocessing.get_context("spawn")
 class _Work:
     """What a process does: so many searches, or as many as fit until the others are done, or so many appends.
 
-    Or it only computes until the others are done, and keeps a processor busy without any database.
+    Or it only computes until the others are done, and keeps a processor busy without any database. `niceness` is by how
+    much it lowers its priority.
     """
 
     kind: type[Driver]
@@ -40,6 +44,7 @@ class _Work:
     appends: int = 0
     until_told: bool = False
     computes: bool = False
+    niceness: int = 0
 
 
 def concurrent(measuring: Measuring, filled: Filled, stores: Stores) -> None:
@@ -66,8 +71,15 @@ def concurrent(measuring: Measuring, filled: Filled, stores: Stores) -> None:
     row("appends, a process alone", "/s", lambda rates: rates.writer[0])
     row("appends, one process searching beside it", "/s", lambda rates: rates.writer[1])
     row("appends, two processes searching beside it", "/s", lambda rates: rates.writer[2])
+    row("appends, two of lower priority searching beside it", "/s", lambda rates: rates.beside_yielding)
     row("appends: one searching beside it / alone", "x", lambda rates: rates.writer[1] / rates.writer[0])
     row("appends: two searching beside it / alone", "x", lambda rates: rates.writer[2] / rates.writer[0], 0.8)
+    row(
+        "appends: two of lower priority searching / alone",
+        "x",
+        lambda rates: rates.beside_yielding / rates.writer[0],
+        0.8,
+    )
     row("appends: two computing beside it / alone", "x", lambda rates: rates.beside_computing / rates.writer[0])
     row("appends: two searching / two computing", "x", lambda rates: rates.writer[2] / rates.beside_computing)
 
@@ -76,11 +88,13 @@ def concurrent(measuring: Measuring, filled: Filled, stores: Stores) -> None:
 class _Rates:
     """A second's searches of one and of two readers; a second's appends of a writer beside none, one and two.
 
-    `beside_computing` are its appends beside two processes that leave the database alone.
+    `beside_yielding` are its appends beside two readers of lower priority, `beside_computing` beside two processes that
+    leave the database alone.
     """
 
     readers: list[float]
     writer: list[float]
+    beside_yielding: float
     beside_computing: float
 
 
@@ -88,10 +102,12 @@ def _measured(work: _Work, searches: int, appends: int) -> _Rates:
     reader = replace(work, searches=searches)
     beside = replace(work, searches=_MOST_SEARCHES, until_told=True)
     writer = replace(work, appends=appends)
+    yielding = replace(beside, niceness=_NICENESS)
     computing = replace(work, computes=True, until_told=True)
     return _Rates(
         readers=[_rate([reader] * count) for count in (1, 2)],
         writer=[_rate([writer, *[beside] * count]) for count in (0, 1, 2)],
+        beside_yielding=_rate([writer, yielding, yielding]),
         beside_computing=_rate([writer, computing, computing]),
     )
 
@@ -127,6 +143,7 @@ def _rate(works: list[_Work]) -> float:
 
 
 def _do(work: _Work, together: Barrier, done: Event, sending: Connection) -> None:
+    os.nice(work.niceness)
     driver = work.kind(work.file, work.synchronous)
     for ask in work.asks:
         driver.search(ask)
