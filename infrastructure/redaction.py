@@ -35,6 +35,12 @@ _LONG_RUN = b"x" * LEAST
 _SHORT = [(rule.gate, rule) for rule in RULES if rule.least < LEAST]
 _LONG = [(rule.gate, rule) for rule in RULES if rule.least >= LEAST]
 _UNMARKED = [(gate, rule) for gate, rule in _LONG if rule.lead or not any(mark in gate for mark in _MARKS)]
+# By whether there is such a run, and whether all letters are small, as those of most paths are.
+_TRIED = {
+    (marked, small): [(gate, rule) for gate, rule in rules if not small or gate == gate.lower()]
+    for marked, rules in ((True, _LONG), (False, _UNMARKED))
+    for small in (True, False)
+}
 
 
 class NoRedactor:
@@ -102,8 +108,9 @@ def _forms(text: str) -> list[Span]:
     if words := _long_words(text):
         longest = max(map(len, words))
         long = " " + " ".join(words)
-        marked = any(_SIGN.search(long, run.start(), run.end()) for run in _RUN.finditer(long))
-        rules += [rule for gate, rule in (_LONG if marked else _UNMARKED) if gate in long and rule.least <= longest]
+        marked = ("_" in long or "-" in long) and any(_SIGN.search(long, *run.span()) for run in _RUN.finditer(long))
+        tried = _TRIED[marked, long.islower()]
+        rules += [rule for gate, rule in tried if gate in long and rule.least <= longest]
     for rule in rules:
         for match in rule.pattern.finditer(text):
             start, end = match.span(match.lastindex or 0)

@@ -1,6 +1,7 @@
 """Reopening: pages of history by the rules of the current view and closed intervals, and the list of sessions."""
 
 from dataclasses import replace
+from functools import partial
 
 from backscroll.domain.audit import Action
 from backscroll.domain.errors import InvalidRequest, SessionMismatch
@@ -82,13 +83,11 @@ class Reading:
     def _page(self, session_key: str, session_id: str, cut: PathPage, total: int, offset: int | None) -> HistoryPage:
         presenter = Presenter(self._redactor, self._limits.message_chars)
         shown = [presenter.show(message) for message in cut.messages]
-        empty = HistoryPage(session_key=session_key, session_id=session_id)
+        page = partial(HistoryPage, session_key=session_key, session_id=session_id)
         most = self._limits.history_bytes
-        kept, dropped = fitting(empty, shown, most, cut.place, shorter_message, messages_fit)
+        kept, dropped = fitting(page, shown, most, cut.place, shorter_message, messages_fit)
         has_more = cut.has_older or dropped > 0
-        return HistoryPage(
-            session_key=session_key,
-            session_id=session_id,
+        return page(
             messages=tuple(kept),
             total=total,
             has_more=has_more,

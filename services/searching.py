@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from backscroll.domain.audit import Action
 from backscroll.domain.drafts import checked_time, chosen
@@ -90,10 +91,9 @@ class Searching:
         if found.indexing:
             self._on_pending()
         hits = [self._hit(one, asked) for one in best]
-        page = SearchPage(indexing=found.indexing, truncated=len(found.matches) > limit)
+        page = partial(SearchPage, indexing=found.indexing)
         kept, _ = fitting(page, hits, self._limits.search_bytes, 0, _shorter_hit, hits_fit)
-        cut = kept != hits
-        return replace(page, hits=tuple(kept), truncated=page.truncated or cut)
+        return page(hits=tuple(kept), truncated=len(found.matches) > limit or kept != hits)
 
     def _hit(self, found: FoundMessage, query: Query) -> Hit:
         shown = excerpt(found.text, query, self._redactor.secrets(found.text), self._limits.excerpt_chars)

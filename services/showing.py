@@ -99,14 +99,14 @@ _FRAME_AT_MOST = 6 * (MAX_KEY + MAX_ID) + 256
 
 
 def fitting(
-    page: object,
+    page: Callable[[], object],
     items: Sequence[Shown],
     most_bytes: int,
     keep: int,
     shorten: Callable[[Shown], Shown],
     fit: Callable[[Sequence[Shown], int], bool],
 ) -> tuple[list[Shown], int]:
-    """As many of the `items` around the one at `keep` as fit into `most_bytes` of JSON, with the `page` around them.
+    """As many `items` around the one at `keep` as fit into `most_bytes` of JSON, with an empty `page` around them.
 
     Returns them and how many were dropped before the first one left. The one to keep is shortened if need be. Where
     `fit` says that they surely fit into so many bytes, their sizes are not looked at.
@@ -116,7 +116,7 @@ def fitting(
     separator = 2
     sizes = [json_size(item) + separator for item in items]
     first, last = 0, len(items)
-    total = json_size(page) + sum(sizes)
+    total = json_size(page()) + sum(sizes)
     while total > most_bytes and last - first > 1:
         if keep - first > last - 1 - keep:
             total -= sizes[first]
