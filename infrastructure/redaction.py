@@ -122,13 +122,18 @@ def _forms(text: str) -> list[Span]:
 
 def _long_words(text: str) -> list[str]:
     """The runs of ASCII signs that are long enough to be a secret."""
-    data = text.encode("utf-8", "surrogatepass") + b" "
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = text.encode(errors="surrogatepass")
     signs = data.translate(_SIGNS)
     words = []
-    end = 0
-    while (start := signs.find(_LONG_RUN, end)) >= 0:
-        end = signs.index(b" ", start)
+    start = signs.find(_LONG_RUN)
+    while start >= 0:
+        end = signs.find(b" ", start)
+        end = len(signs) if end < 0 else end
         words.append(data[start:end].decode("ascii"))
+        start = signs.find(_LONG_RUN, end)
     return words
 
 

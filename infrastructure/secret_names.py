@@ -110,12 +110,12 @@ def named_secrets(text: str) -> list[Span]:
         # A letter that becomes two would shift every place behind it.
         lowered = "".join(low if len(low := char.lower()) == 1 else char for char in text)
     found: list[Span] = []
-    if _may_name(lowered):
+    if named := _may_name(lowered):
         names = [gate for gate in _GATES if gate in lowered]
         found += _assigned(text, lowered, _heads(lowered, names))
         if "authorization" in lowered:
             found += _headers(text, lowered, _HEADER)
-    if _may_name_abroad(lowered):
+    if (named and "passe" in lowered) or _may_name_abroad(lowered):
         found += _assigned(text, lowered, partial(_FOREIGN_HEAD.search, lowered))
     if "-" in lowered:
         if "mysql" in lowered or "mariadb" in lowered or "sshpass" in lowered:
@@ -149,7 +149,6 @@ def _may_name_abroad(lowered: str) -> bool:
         or "wachtwoord" in lowered
         or "haslo" in lowered
         or "parola" in lowered
-        or "passe" in lowered
         or (not lowered.isascii() and _may_name_in_other_letters(lowered))
     )
 
