@@ -48,6 +48,7 @@ class Bench:
         self._imported = 500 if asked.quick else 5_000
         self._times = 5 if asked.quick else 30
         self._clock = time.process_time if asked.cpu else time.perf_counter
+        self._searches: dict[int, list[Row]] = {}
         self.sections: dict[str, list[Row]] = {}
 
     def run(self) -> None:
@@ -96,7 +97,7 @@ class Bench:
     def _measure(self, measuring: Measuring, filled: Filled, stores: Stores) -> None:
         steps: dict[str, Callable[[], None]] = {
             "disk": lambda: disk(measuring, filled, stores.files),
-            "search": lambda: searches(measuring, filled),
+            "search": lambda: self._search(measuring, filled),
             "concurrent": lambda: concurrent(measuring, filled, stores),
             "delete": lambda: deletes(measuring, filled),
             "append": lambda: appends(measuring, filled),
@@ -107,6 +108,9 @@ class Bench:
                 _say(f"  {name} ...")
                 step()
 
+    def _search(self, measuring: Measuring, filled: Filled) -> None:
+        self._searches[filled.messages] = searches(measuring, filled)
+
     def _transcript(self, measuring: Measuring, filled: Filled) -> None:
         long = long_transcript(measuring, filled, self._long)
         reads(measuring, filled, long)
@@ -115,7 +119,7 @@ class Bench:
     def _growth(self, small: int, large: int) -> None:
         before, after = self.sections[_title(small)], self.sections[_title(large)]
         sizes = f"{large:,} / {small:,}"
-        rows = grown(before, after, sizes, aimed=large >= AIMED_FROM)
+        rows = grown(*(self._searches.get(size, []) for size in (small, large)), sizes, aimed=large >= AIMED_FROM)
         deleted = [row for rows_of_size in (before, after) for row in rows_of_size if row.what == DELETED]
         rows += [compared(f"{DELETED}: {sizes}", *deleted, 1.5)] if deleted else []
         if rows:

@@ -74,6 +74,25 @@ class Measuring:
         self.rows.append(row)
         return row
 
+    def by_itself(self, what: str, jobs: Sequence[Job]) -> Row:
+        """Times of one system after the other, each doing all the jobs: no other one empties the processor's caches.
+
+        The row is returned alone, to be compared with that of another store.
+        """
+        figures = {}
+        for driver in self.drivers:
+            times: list[float] = []
+            started = time.perf_counter()
+            try:
+                for done, job in enumerate(islice(cycle(jobs), max(self.times, len(jobs)))):
+                    if done >= len(jobs) and time.perf_counter() - started > _LONGEST_ROW:
+                        break
+                    times.append(self.seconds(lambda d=driver, j=job: j(d)) * 1e3)
+            except NotOffered:
+                continue
+            figures[driver.name] = Figure(median(times), p95(times))
+        return Row(what, "ms", figures)
+
     def steady(self, what: str, small: Row, large: Row, most: float | None = 1.5, per: float = 1) -> None:
         """A row that compares two: the figures of the large one by those of the small one, by `per`."""
         self.rows.append(compared(what, small, large, most, per))

@@ -3,7 +3,7 @@
 from itertools import cycle, pairwise
 
 from figures import Figure, Row
-from measuring import Measuring, compared
+from measuring import Job, Measuring, compared
 from stores import Filled
 from systems.driver import Ask
 
@@ -12,8 +12,8 @@ AIMED_FROM = 1_000_000
 _PREFIX = "search: "
 
 
-def searches(measuring: Measuring, filled: Filled) -> None:
-    """Adds a row for each kind of search."""
+def searches(measuring: Measuring, filled: Filled) -> list[Row]:
+    """Adds a row for each kind of search; returns the same searches' times with each system by itself."""
     corpus = filled.corpus
     rare = corpus.words_in(6, 6)
     common = corpus.words_in(corpus.spoken * 0.2, 5)
@@ -23,13 +23,23 @@ def searches(measuring: Measuring, filled: Filled) -> None:
     aimed = filled.messages >= AIMED_FROM
     tenth = 10.0 if aimed else None
 
-    rarest = _row(measuring, "a rare word", [Ask(word) for word in rare], 0.25 if aimed else None, same=True)
-    _row(measuring, "a common word (in 20% of messages)", [Ask(word) for word in common], tenth)
-    _row(measuring, "a phrase of common words", [Ask(f'"{a} {b}"') for a, b in pairwise(top)], tenth)
-    _row(measuring, "two common words", [Ask(f"{a} {b}") for a, b in pairwise(common)], tenth)
+    alone: list[Row] = []
+
+    def row(
+        what: str, asks: list[Ask], aim: float | None = None, *, most: float | None = None, same: bool = False
+    ) -> Row:
+        _must_agree(measuring, what, asks, same=same)
+        jobs: list[Job] = [lambda d, a=ask: d.search(a) for ask in asks]
+        alone.append(measuring.by_itself(_PREFIX + what, jobs))
+        return measuring.timed(_PREFIX + what, jobs, aim, most=most)
+
+    rarest = row("a rare word", [Ask(word) for word in rare], 0.25 if aimed else None, same=True)
+    row("a common word (in 20% of messages)", [Ask(word) for word in common], tenth)
+    row("a phrase of common words", [Ask(f'"{a} {b}"') for a, b in pairwise(top)], tenth)
+    row("two common words", [Ask(f"{a} {b}") for a, b in pairwise(common)], tenth)
     # As few matches as for a rare word: plain FTS5 has little to rank here.
     mixed = [Ask(f"{top[0]} {word}") for word in corpus.words_in(100, 6)]
-    _row(measuring, "a common and a rare word", mixed, 0.25 if aimed else None)
+    row("a common and a rare word", mixed, 0.25 if aimed else None)
 
     scoped = {
         "in one session": [Ask(a, session_key=key) for a, key in zip(cycle(common), filled.some[:6], strict=False)],
@@ -40,32 +50,25 @@ def searches(measuring: Measuring, filled: Filled) -> None:
     }
     most = 10 * rarest.figures["sqlite3"].value if aimed else None
     for scope, asks in scoped.items():
-        _row(measuring, f"a common word {scope}", asks, most=most)
+        row(f"a common word {scope}", asks, most=most)
 
     begun = [Ask(word[:4], prefix=True) for word in common if word[3:]]
-    _row(measuring, "the beginning of a word", begun)
-    _row(measuring, "a common word, newest first", [Ask(word, newest=True) for word in common])
-    in_chinese = _row(measuring, "two Chinese characters", [Ask(word) for word in chinese])
-    in_latin = _row(measuring, "a Latin word in as many messages", [Ask(word) for word in like_chinese])
+    row("the beginning of a word", begun)
+    row("a common word, newest first", [Ask(word, newest=True) for word in common])
+    in_chinese = row("two Chinese characters", [Ask(word) for word in chinese])
+    in_latin = row("a Latin word in as many messages", [Ask(word) for word in like_chinese])
     measuring.steady("two Chinese characters / the Latin word", in_latin, in_chinese, 1.5 if aimed else None)
     measuring.rows.append(_widest(measuring, 3.0 if aimed else None))
+    return alone
 
 
-def _row(
-    measuring: Measuring,
-    what: str,
-    asks: list[Ask],
-    aim: float | None = None,
-    *,
-    most: float | None = None,
-    same: bool = False,
-) -> Row:
+def _must_agree(measuring: Measuring, what: str, asks: list[Ask], *, same: bool) -> None:
+    """Ends the run when a search finds nothing, or not the same in all systems where there is little to find."""
     for ask in asks:
         found = [driver.search(ask) for driver in measuring.drivers if driver.alike]
         few = same and len(found[0]) < 10
         if not all(found) or (few and any(set(one) != set(found[0]) for one in found)):
             raise SystemExit(f"the systems do not find the same: {what}, {ask}")
-    return measuring.timed(_PREFIX + what, [lambda d, a=ask: d.search(a) for ask in asks], aim, most=most)
 
 
 def _widest(measuring: Measuring, most: float | None) -> Row:
@@ -83,8 +86,4 @@ def _widest(measuring: Measuring, most: float | None) -> Row:
 def grown(small: list[Row], large: list[Row], sizes: str, *, aimed: bool) -> list[Row]:
     """How much longer each search takes in the larger of two stores."""
     before = {row.what: row for row in small}
-    return [
-        compared(f"{row.what}: {sizes}", before[row.what], row, 2.0 if aimed else None)
-        for row in large
-        if row.what.startswith(_PREFIX)
-    ]
+    return [compared(f"{row.what}: {sizes}", before[row.what], row, 2.0 if aimed else None) for row in large]
