@@ -39,14 +39,19 @@ class Phrases:
         placed = Placed(text)
         return sorted((*placed.place(start, end), number) for start, end, number in self._found(placed.folded))
 
-    def counts(self, text: str, folded: str | None) -> list[int]:
-        """How often each phrase stands in a text: in its folded form, or in native text itself if there is none."""
+    def counts(self, texts: Sequence[str], folded: Sequence[str | None]) -> list[list[int]]:
+        """For each phrase, how often it stands in each of the texts.
+
+        It is looked for in their folded forms, which of native texts may be left out (None).
+        """
         if self._many:
-            met = Counter(number for _, _, number in _among(self._query, list(tokens(text))))
-            return [met[number] for number in range(len(self._query.phrases))]
-        if folded is None:
-            folded = folded_in_place(text)
-        return [len(all_in(folded)) for all_in in self._all_in]
+            met = [Counter(number for _, _, number in _among(self._query, list(tokens(text)))) for text in texts]
+            return [[one[number] for one in met] for number in range(len(self._query.phrases))]
+        searched = [
+            folded_in_place(text) if its_folded is None else its_folded
+            for text, its_folded in zip(texts, folded, strict=True)
+        ]
+        return [[len(all_in(one)) for one in searched] for all_in in self._all_in]
 
     def _found(self, folded: str) -> Iterator[Occurrence]:
         for number, pattern in enumerate(self._patterns):
@@ -63,11 +68,6 @@ def phrases_of(query: Query) -> Phrases:
 def occurrences(query: Query, text: str) -> list[Occurrence]:
     """Where the phrases stand in `text`, in the order of their starts."""
     return phrases_of(query).occurrences(text)
-
-
-def counts(query: Query, text: str, folded: str | None) -> list[int]:
-    """How often each phrase stands in a text, given its folded form if it is not native."""
-    return phrases_of(query).counts(text, folded)
 
 
 def _all(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:

@@ -36,12 +36,13 @@ def capped_weight(ceiling: int, count: int) -> float:
 
 def bm25(query: Query, found: Sequence[Ranked], weights: Sequence[float], average: float) -> list[float]:
     """A score for each message found, higher is better, given each phrase's weight and the average length."""
-    counts, most = phrases_of(query).counts, _K1 + 1
-    scores = []
-    for text, folded, length in found:
-        dampening = _K1 * (1 - _B + _B * length / average)
-        total = 0.0
-        for count, one in zip(counts(text, folded), weights, strict=True):
-            total += one * (count * most / (count + dampening))
-        scores.append(total)
+    most = _K1 + 1
+    dampenings = [_K1 * (1 - _B + _B * one.length / average) for one in found]
+    scores = [0.0] * len(found)
+    counts = phrases_of(query).counts([one.text for one in found], [one.folded for one in found])
+    for of_phrase, one in zip(counts, weights, strict=True):
+        scores = [
+            score + one * (count * most / (count + dampening))
+            for score, count, dampening in zip(scores, of_phrase, dampenings, strict=True)
+        ]
     return scores

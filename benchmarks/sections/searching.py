@@ -30,8 +30,9 @@ def searches(measuring: Measuring, filled: Filled) -> list[Row]:
     ) -> Row:
         _must_agree(measuring, what, asks, same=same)
         jobs: list[Job] = [lambda d, a=ask: d.search(a) for ask in asks]
+        in_turns = measuring.timed(_PREFIX + what, jobs, aim, most=most)
         alone.append(measuring.by_itself(_PREFIX + what, jobs))
-        return measuring.timed(_PREFIX + what, jobs, aim, most=most)
+        return in_turns
 
     rarest = row("a rare word", [Ask(word) for word in rare], 0.25 if aimed else None, same=True)
     row("a common word (in 20% of messages)", [Ask(word) for word in common], tenth)
