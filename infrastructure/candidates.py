@@ -191,7 +191,7 @@ class Candidates:
         if rows and rows[0][4] is None:
             return [(score, Candidate(at, pk, Ranked(text, folded, 0))) for pk, at, text, folded, _, _, score in rows]
         self._found = [
-            Candidate(at, pk, Ranked(text, search_text and bodies.folded(text, search_text), fts.tokens_in(size)))
+            Candidate(at, pk, Ranked(text, bodies.folded(text, search_text), fts.tokens_in(size)))
             for pk, at, text, search_text, size, *_ in rows
         ]
         return []
