@@ -403,6 +403,30 @@ def test_every_name_lets_a_text_in() -> None:
         assert any(name.startswith(gate) for gate in secret_names._GATES), name
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mot de passe : <Tr0ub4dor&3xyz>",
+        "Authorization: token <9f8e7d6c5b4a39281706>",
+        "authorization: Splunk <9f8e7d6c-5b4a-3928-1706-f5e4d3c2b1a0>",
+        "Authorization: <9f8e7d6c5b4a39281706f5e4d3c2b1a0>",
+        "a lone \ud800 beside <AKIAIOSFODNN7EXAMPL2>",
+        "<AKIAIOSFODNN7EXAMPL2>",
+    ],
+)
+def test_a_secret_is_found_whatever_leads_to_it(text: str) -> None:
+    start, end = text.index("<"), text.index(">") - 1
+    assert REDACTOR.secrets(text.replace("<", "").replace(">", "")) == ((start, end),)
+
+
+@given(st.lists(st.one_of(ANY, st.text("aZ9_-/", min_size=17, max_size=40))).map("".join))
+@example(secret_patterns.LEAST * "a")
+@example("\ud800 " + secret_patterns.LEAST * "a")
+def test_long_words_are_the_ascii_runs_of_a_secrets_length(text: str) -> None:
+    runs = re.findall(r"[^\s\x80-\U0010ffff]+", text)
+    assert redaction._long_words(text) == [run for run in runs if len(run) >= secret_patterns.LEAST]
+
+
 def test_every_form_begins_with_its_gate() -> None:
     for rule in secret_patterns.RULES:
         assert rule.gate
